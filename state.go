@@ -1,0 +1,69 @@
+package rollcall
+
+import "fmt"
+
+// State is what the fabric knows of a device, or of a user over all devices. The
+// order is the merge order: the user's state is the greatest of its devices'.
+type State uint8
+
+// The states, least present first.
+const (
+	Offline    State = iota // no live connection
+	Background              // connected, the app is not in the foreground
+	Idle                    // in the foreground, no recent input
+	Active                  // in the foreground, with recent input
+)
+
+var stateNames = [...]string{"offline", "background", "idle", "active"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// ParseState is the inverse of [State.String].
+func ParseState(name string) (State, error) {
+	for i, n := range stateNames {
+		if n == name {
+			return State(i), nil
+		}
+	}
+	return 0, fmt.Errorf("rollcall: unknown state %q", name)
+}
+
+// Merge is the state of a user whose devices are in the given states. Without
+// devices the user is [Offline].
+func Merge(devices ...State) State {
+	merged := Offline
+	for _, s := range devices {
+		merged = max(merged, s)
+	}
+	return merged
+}
+
+// Status is what a viewer is told of a target.
+type Status string
+
+// The statuses. Recently and LongAgo are what a coarse viewer sees in place of
+// Offline; Unknown is what a viewer sees who may know that the target exists but
+// nothing more, and what everyone sees while the feed is interrupted.
+const (
+	StatusOnline   Status = "online"
+	StatusOffline  Status = "offline"
+	StatusRecently Status = "recently"
+	StatusLongAgo  Status = "long_ago"
+	StatusUnknown  Status = "unknown"
+)
+
+// Granularity is how much one viewer may know of one target.
+type Granularity uint8
+
+// The granularities, least first.
+const (
+	Absent Granularity = iota // nothing, not even that the target exists
+	Hidden                    // that it exists; the status is unknown
+	Coarse                    // online, recently (within a day) or long ago
+	Exact                     // status, activity, last seen to the minute
+)

@@ -1,0 +1,66 @@
+package subjects
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Keys of the leases and views buckets.
+const (
+	KeyOwner      = "owner"      // who may write; see wire.OwnerRecord
+	KeyCheckpoint = "checkpoint" // where a restarted keeper reads on
+	KeyEdges      = "edge.*"
+	KeyUsers      = "user.*"
+	KeyViews      = "view.*"
+)
+
+// KeyEdge is the record of an edge's lease.
+func KeyEdge(edge string) string { return "edge." + Token(edge) }
+
+// KeyUser is the keeper's record of a user.
+func KeyUser(user string) string { return "user." + Token(user) }
+
+// KeyView is the published state of a user.
+func KeyView(user string) string { return "view." + Token(user) }
+
+// KeyShard is the ownership record of a shard in a cohort bucket.
+func KeyShard(shard int) string { return "shard." + strconv.Itoa(shard) }
+
+// KeyInterest is one part of a viewer's subscription.
+func KeyInterest(viewer string, part int) string {
+	return Token(viewer) + "." + strconv.Itoa(part)
+}
+
+// ParseInterest is the inverse of [KeyInterest].
+func ParseInterest(key string) (viewer string, part int, err error) {
+	token, number, _ := strings.Cut(key, ".")
+	if part, err = strconv.Atoi(number); err != nil {
+		return "", 0, err
+	}
+	viewer, err = ParseToken(token)
+	return viewer, part, err
+}
+
+// ParseKey splits a key such as "user.alice" into its kind and id. Keys without
+// an id, such as [KeyOwner], have an empty one.
+func ParseKey(key string) (kind, id string, err error) {
+	kind, token, found := strings.Cut(key, ".")
+	if !found {
+		return kind, "", nil
+	}
+	id, err = ParseToken(token)
+	return kind, id, err
+}
+
+// KVSubject is the subject behind a key of a bucket. KeyValue.Put and Update drop
+// a key's TTL, and none of its calls can name the key that fences a write, so
+// records are written by publishing here.
+func KVSubject(bucket, key string) string { return "$KV." + bucket + "." + key }
+
+// KVStream is the stream behind a bucket.
+func KVStream(bucket string) string { return "KV_" + bucket }
+
+// KVKey is the key behind a subject of the bucket.
+func KVKey(bucket, subject string) string {
+	return strings.TrimPrefix(subject, "$KV."+bucket+".")
+}

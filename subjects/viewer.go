@@ -1,0 +1,216 @@
+package subjects
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rollcall-io/rollcall"
+)
+
+// Op is an operation that a viewer requests.
+type Op string
+
+// The operations. Subscribe adds targets to the viewer's interest and returns
+// their views now; Get returns views once; Unsubscribe removes the named targets,
+// or all if none is named; Refresh keeps the interest alive and returns where each
+// of the viewer's streams stands.
+const (
+	OpSubscribe   Op = "subscribe"
+	OpUnsubscribe Op = "unsubscribe"
+	OpGet         Op = "get"
+	OpRefresh     Op = "refresh"
+)
+
+// Ops lists every operation.
+var Ops = [...]Op{OpSubscribe, OpUnsubscribe, OpGet, OpRefresh}
+
+// MaxTargets is the most targets that one request may name, and the most that one
+// viewer may be subscribed to.
+const MaxTargets = 10_000
+
+// Code is a stable error code of the viewer's contract, carried in the header
+// Nats-Service-Error-Code.
+type Code string
+
+// The error codes.
+const (
+	CodeInvalidRequest Code = "invalid_request"  // not JSON, not UTF-8, wrong shape, or a viewer that is no id
+	CodeInvalidID      Code = "invalid_id"       // a target that is no id
+	CodeNoTargets      Code = "no_targets"       // an empty list where targets are needed
+	CodeTooManyTargets Code = "too_many_targets" // more than MaxTargets in the request or the interest
+	CodeTooLarge       Code = "too_large"        // the answer exceeds the server's message limit; ask in parts
+	CodeUnavailable    Code = "unavailable"      // the shard's owner is starting; try again
+	CodeInternal       Code = "internal"
+)
+
+// Error is a refusal under the viewer's contract.
+type Error struct {
+	Code    Code
+	Message string
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Is makes errors of the same code equal for errors.Is.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// Errorf builds a refusal.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{code, fmt.Sprintf(format, args...)}
+}
+
+// Request is the body of subscribe, unsubscribe and get.
+type Request struct {
+	Targets []string `json:"targets"`
+}
+
+// DecodeRequest reads and checks a request's body. Duplicates are kept out of the
+// result, the order of first mention stays. An empty body or list is allowed only
+// if needTargets is false. The error is an [*Error].
+func DecodeRequest(b []byte, needTargets bool) (Request, error) {
+	var r Request
+	if !utf8.Valid(b) {
+		return r, Errorf(CodeInvalidRequest, "the body is not UTF-8")
+	}
+	if len(bytes.TrimSpace(b)) > 0 {
+		if err := json.Unmarshal(b, &r); err != nil {
+			return r, Errorf(CodeInvalidRequest, "%v", err)
+		}
+	}
+	if len(r.Targets) == 0 && needTargets {
+		return r, Errorf(CodeNoTargets, "name at least one target")
+	}
+	if len(r.Targets) > MaxTargets {
+		return r, Errorf(CodeTooManyTargets, "%d targets, the limit is %d", len(r.Targets), MaxTargets)
+	}
+	seen := make(map[string]bool, len(r.Targets))
+	unique := r.Targets[:0]
+	for i, target := range r.Targets {
+		if err := rollcall.CheckID(target); err != nil {
+			return Request{}, Errorf(CodeInvalidID, "target %d: %v", i, err)
+		}
+		if !seen[target] {
+			seen[target] = true
+			unique = append(unique, target)
+		}
+	}
+	r.Targets = unique
+	return r, nil
+}
+
+// View is what one viewer may know of one target, and a change event about it. A
+// target that is not in an answer is one that the viewer may not see, which is
+// not the same as offline.
+type View struct {
+	Target string          `json:"target"`
+	Status rollcall.Status `json:"status"`
+	// State is "active", "idle" or "background" while the target is online.
+	State string `json:"state,omitempty"`
+	// Activity is the application's label for what the target is doing.
+	Activity string `json:"activity,omitempty"`
+	// Version only grows for one target and viewer; drop what is older.
+	Version uint64 `json:"version"`
+	// ObservedAtMinute is when the fabric saw the change, cut to the minute.
+	ObservedAtMinute Minute `json:"observed_at_minute,omitzero"`
+	// LastSeenMinute is the last sign of life of a target that is offline.
+	LastSeenMinute Minute `json:"last_seen_minute,omitzero"`
+}
+
+// Minute is an instant cut to the minute, in JSON an RFC 3339 time in UTC.
+type Minute int64
+
+// MinuteOf cuts an instant; the zero instant stays zero.
+func MinuteOf(m rollcall.Micros) Minute { return Minute(int64(m) / time.Minute.Microseconds()) }
+
+// Time is the start of the minute.
+func (m Minute) Time() time.Time { return time.Unix(int64(m)*60, 0).UTC() }
+
+// IsZero reports an instant that is not known.
+func (m Minute) IsZero() bool { return m == 0 }
+
+// MarshalJSON implements [json.Marshaler].
+func (m Minute) MarshalJSON() ([]byte, error) {
+	return m.Time().AppendFormat(make([]byte, 0, 24), `"`+time.RFC3339+`"`), nil
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (m *Minute) UnmarshalJSON(b []byte) error {
+	var t time.Time
+	if err := json.Unmarshal(b, &t); err != nil {
+		return err
+	}
+	*m = Minute(t.Unix() / 60)
+	return nil
+}
+
+// Feed says whether what a stream tells is up to date.
+type Feed string
+
+// The feed states. While a feed is stalled every view of its shard is unknown,
+// whatever was said before; once it is live again, what was said before holds,
+// with the changes sent since.
+const (
+	FeedLive    Feed = "live"
+	FeedStalled Feed = "stalled"
+)
+
+// Position is where a viewer's stream in one shard stands. A stream is numbered
+// by Seq within one Generation of the shard's owner.
+type Position struct {
+	Shard      int    `json:"shard"`
+	Generation uint64 `json:"generation"`
+	// Seq is the number of the last message sent on the stream.
+	Seq  uint64 `json:"seq"`
+	Feed Feed   `json:"feed"`
+	// Reason says why the feed is stalled.
+	Reason string `json:"reason,omitempty"`
+	// Targets is how many targets the viewer is subscribed to in the shard.
+	Targets int `json:"targets"`
+}
+
+// ShardSnapshot is the part of an answer that concerns one shard.
+type ShardSnapshot struct {
+	Position
+	Views []View `json:"views,omitempty"`
+}
+
+// Reply is the answer to every operation.
+type Reply struct {
+	Shards []ShardSnapshot `json:"shards"`
+}
+
+// Message is what a viewer receives on its stream of one shard. Every message
+// that says something new has the next Seq; one that repeats the last Seq without
+// changes only confirms that nothing was lost.
+type Message struct {
+	Position
+	Changes []View `json:"changes,omitempty"`
+}
+
+// DecodeReply reads an answer.
+func DecodeReply(b []byte) (Reply, error) {
+	var r Reply
+	return r, decodeJSON(b, &r)
+}
+
+// DecodeMessage reads a message of a viewer's stream.
+func DecodeMessage(b []byte) (Message, error) {
+	var m Message
+	return m, decodeJSON(b, &m)
+}
+
+func decodeJSON(b []byte, into any) error {
+	if !utf8.Valid(b) {
+		return fmt.Errorf("%w: not UTF-8", ErrMalformed)
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}

@@ -1,0 +1,7 @@
+// Package fabric makes and finds the streams and buckets of a fabric. The number
+// of shards and the timing are written into the metadata of the first log stream,
+// so that every part that connects uses the same.
+//
+// [Ensure] is idempotent; it refuses to change the number of shards of a fabric
+// that exists, because users would change their shard.
+package fabric

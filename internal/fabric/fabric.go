@@ -1,0 +1,164 @@
+package fabric
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// Errors of this package.
+var (
+	ErrNotFound = errors.New("fabric: no fabric here")
+	ErrShards   = errors.New("fabric: the number of shards is fixed when a fabric is created")
+)
+
+// Fabric is what every part needs to know to take part.
+type Fabric struct {
+	subjects.Names
+	Params rollcall.Params
+}
+
+// Config describes a fabric to be made.
+type Config struct {
+	Prefix string          // default subjects.DefaultPrefix
+	Shards int             // default: what exists, or subjects.DefaultShards
+	Params rollcall.Params // default rollcall.Default()
+	// Replicas of every stream and bucket, 1 (the default) to 5.
+	Replicas int
+	// Retention of the log and of the raw heartbeats; default 48 h. A keeper that
+	// was away for longer starts from the edges' rosters.
+	Retention time.Duration
+}
+
+// Keys of the metadata of the first log stream.
+const (
+	metaShards = "rollcall.shards"
+	metaParams = "rollcall.params"
+)
+
+// Ensure makes or updates the streams and buckets of a fabric.
+func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) (Fabric, error) {
+	cfg, err := withDefaults(ctx, js, cfg)
+	if err != nil {
+		return Fabric{}, err
+	}
+	names, err := subjects.New(cfg.Prefix, cfg.Shards)
+	if err != nil {
+		return Fabric{}, err
+	}
+	// The stream with the metadata comes last, so that a fabric that can be found
+	// is complete.
+	for shard := cfg.Shards - 1; shard >= 0; shard-- {
+		if err := ensureShard(ctx, js, names, shard, cfg); err != nil {
+			return Fabric{}, fmt.Errorf("fabric: shard %d: %w", shard, err)
+		}
+	}
+	return Fabric{names, cfg.Params}, nil
+}
+
+func withDefaults(ctx context.Context, js jetstream.JetStream, cfg Config) (Config, error) {
+	if cfg.Prefix == "" {
+		cfg.Prefix = subjects.DefaultPrefix
+	}
+	existing, err := Lookup(ctx, js, cfg.Prefix)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		if cfg.Shards == 0 {
+			cfg.Shards = subjects.DefaultShards
+		}
+		existing.Params = rollcall.Default()
+	case err != nil:
+		return cfg, err
+	case cfg.Shards == 0:
+		cfg.Shards = existing.Shards()
+	case cfg.Shards != existing.Shards():
+		return cfg, fmt.Errorf("%w: %q has %d, not %d", ErrShards, cfg.Prefix, existing.Shards(), cfg.Shards)
+	}
+	if cfg.Params == (rollcall.Params{}) {
+		cfg.Params = existing.Params
+	}
+	if _, err := cfg.Params.Validate(); err != nil {
+		return cfg, err
+	}
+	if cfg.Replicas == 0 {
+		cfg.Replicas = 1
+	}
+	if cfg.Retention == 0 {
+		cfg.Retention = 48 * time.Hour
+	}
+	return cfg, nil
+}
+
+func ensureShard(ctx context.Context, js jetstream.JetStream, names subjects.Names, shard int, cfg Config) error {
+	// Interest parts and edge leases expire by themselves; markers live long
+	// enough for a watcher that reconnects.
+	const markerTTL = time.Hour
+	buckets := []string{names.LeasesBucket(shard), names.ViewsBucket(shard), names.InterestBucket(shard)}
+	for _, bucket := range buckets {
+		_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: bucket, History: 1, LimitMarkerTTL: markerTTL, Replicas: cfg.Replicas, Storage: jetstream.FileStorage,
+		})
+		if err != nil {
+			return fmt.Errorf("bucket %s: %w", bucket, err)
+		}
+	}
+	metadata := map[string]string{}
+	if shard == 0 {
+		params, err := json.Marshal(cfg.Params)
+		if err != nil {
+			return err
+		}
+		metadata[metaShards], metadata[metaParams] = strconv.Itoa(names.Shards()), string(params)
+	}
+	// No direct reads: an edge that asks for its own last frame must get the
+	// leader's answer.
+	streams := []jetstream.StreamConfig{
+		{Name: names.BeatsStream(shard), Subjects: []string{names.BeatsSubjects(shard)}},
+		{Name: names.LogStream(shard), Subjects: []string{names.LogSubjects(shard)}, Metadata: metadata},
+	}
+	for _, s := range streams {
+		s.MaxAge, s.Replicas, s.Storage = cfg.Retention, cfg.Replicas, jetstream.FileStorage
+		if _, err := js.CreateOrUpdateStream(ctx, s); err != nil {
+			return fmt.Errorf("stream %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// Lookup finds the fabric with the given prefix. It fails with [ErrNotFound] if
+// there is none.
+func Lookup(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric, error) {
+	first, err := subjects.New(prefix, 1)
+	if err != nil {
+		return Fabric{}, err
+	}
+	stream, err := js.Stream(ctx, first.LogStream(0))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return Fabric{}, fmt.Errorf("%w: no stream %s; start `rollcall up` on this server first", ErrNotFound, first.LogStream(0))
+	}
+	if err != nil {
+		return Fabric{}, fmt.Errorf("fabric: looking up %s: %w", first.LogStream(0), err)
+	}
+	metadata := stream.CachedInfo().Config.Metadata
+	shards, err := strconv.Atoi(metadata[metaShards])
+	if err != nil {
+		return Fabric{}, fmt.Errorf("fabric: stream %s does not belong to a fabric: metadata %s=%q", first.LogStream(0), metaShards, metadata[metaShards])
+	}
+	names, err := subjects.New(prefix, shards)
+	if err != nil {
+		return Fabric{}, err
+	}
+	params := rollcall.Default()
+	if err := json.Unmarshal([]byte(metadata[metaParams]), &params); err != nil {
+		return Fabric{}, fmt.Errorf("fabric: metadata %s of %s: %w", metaParams, first.LogStream(0), err)
+	}
+	return Fabric{names, params}, nil
+}

@@ -1,0 +1,18 @@
+// Package feed follows a JetStream stream in order, without loss, across
+// reconnects and server restarts.
+//
+// # What it guarantees
+//
+// [Reader.Run] hands over every message from the start sequence on (or the last
+// one per subject, then everything that follows), each once, in stream order, in
+// batches that grow while the handler is busy. It rebuilds its consumer whenever
+// the connection was away, a heartbeat is missed, the consumer is gone or a
+// message was skipped. If the store comes back without messages that were already
+// handed over, Run ends with a [RollbackError], because no reader can hide that.
+//
+// # How it fails
+//
+// While the store is away Run waits and tries again; it never gives up by itself.
+// At most [Window] messages are held for a slow handler; the rest stays in the
+// store.
+package feed

@@ -2,8 +2,12 @@ package rollcall
 
 import (
 	"context"
+	"errors"
 	"time"
 )
+
+// ErrNotOwner says that another process has taken over the shard.
+var ErrNotOwner = errors.New("rollcall: shard not owned")
 
 // A Grant is the right to act for one shard. Generation grows with every change
 // of owner, also across restarts and a store that forgot, so that whatever an
@@ -18,8 +22,8 @@ type Ownership interface {
 	// Own calls run, each call in its own goroutine, for every shard that this
 	// process owns, now or later. The context given to run ends when the shard is
 	// lost. When run returns before that, the shard is granted again after a
-	// pause, with a higher generation. Own returns when ctx has ended and every
-	// run has returned.
+	// pause, with a higher generation. Own returns when ctx has ended or no shard
+	// can be owned any more ([ErrNotOwner]), and every run has returned.
 	Own(ctx context.Context, run func(context.Context, Grant) error) error
 }
 

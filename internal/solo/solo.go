@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/subjects"
@@ -27,42 +27,54 @@ type Ownership struct {
 
 var _ rollcall.Ownership = (*Ownership)(nil)
 
-// Own implements [rollcall.Ownership]. It fails only if the bucket of generations
-// cannot be made before ctx ends.
+// Own implements [rollcall.Ownership]. It returns [rollcall.ErrNotOwner] when
+// another process has taken a shard over: one that runs solo owns all or nothing.
 func (o *Ownership) Own(ctx context.Context, run func(context.Context, rollcall.Grant) error) error {
-	var group sync.WaitGroup
+	group, ctx := errgroup.WithContext(ctx)
 	for shard := range o.Names.Shards() {
-		group.Go(func() { o.ownShard(ctx, shard, run) })
+		group.Go(func() error { return o.ownShard(ctx, shard, run) })
 	}
-	group.Wait()
-	return ctx.Err()
+	return group.Wait()
 }
 
-func (o *Ownership) ownShard(ctx context.Context, shard int, run func(context.Context, rollcall.Grant) error) {
+// shortest and longest pause before a shard is taken over again.
+const (
+	shortest = 50 * time.Millisecond
+	longest  = 2 * time.Second
+)
+
+func (o *Ownership) ownShard(ctx context.Context, shard int, run func(context.Context, rollcall.Grant) error) error {
 	log := o.Logger.With("group", o.Group, "shard", shard)
-	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
-		generation, err := o.advance(ctx, shard)
+	var held uint64
+	for pause := shortest; ctx.Err() == nil; pause = min(2*pause, longest) {
+		generation, err := o.advance(ctx, shard, held)
+		if errors.Is(err, rollcall.ErrNotOwner) {
+			return err
+		}
 		if err == nil {
+			held = generation
 			log.Info("shard taken over", "generation", generation)
 			started := time.Now()
 			err = run(ctx, rollcall.Grant{Shard: shard, Generation: generation})
-			if time.Since(started) > 10*time.Second {
-				pause = 50 * time.Millisecond
+			if time.Since(started) > 5*longest {
+				pause = shortest
 			}
 		}
 		if ctx.Err() != nil {
-			return
+			break
 		}
-		log.Warn("shard given up, taking it over again", "err", err, "pause", pause)
+		log.Warn("shard interrupted, taking it over again", "err", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause/2)):
 		}
 	}
+	return ctx.Err()
 }
 
-// advance makes the next generation of a shard ours.
-func (o *Ownership) advance(ctx context.Context, shard int) (uint64, error) {
+// advance makes the next generation of a shard ours, unless somebody else has
+// taken it over since we held generation held.
+func (o *Ownership) advance(ctx context.Context, shard int, held uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	kv, err := o.JetStream.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -85,7 +97,10 @@ func (o *Ownership) advance(ctx context.Context, shard int) (uint64, error) {
 			return 0, fmt.Errorf("solo: record %s: %w", key, err)
 		}
 	}
-	next := rollcall.NextGeneration(last.Generation, time.Now())
+	if held > 0 && last.Generation > held {
+		return 0, fmt.Errorf("%w: %s %d was taken over by %q", rollcall.ErrNotOwner, o.Group, shard, last.Holder)
+	}
+	next := rollcall.NextGeneration(max(last.Generation, held), time.Now())
 	value, err := subjects.Encode(&wire.OwnerRecord{Generation: next, Holder: o.Holder})
 	if err != nil {
 		return 0, err

@@ -1,0 +1,106 @@
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// DefaultMaxPayload is the largest message unless configured: as large as
+// nats-server recommends at most, so that an answer for many targets fits.
+const DefaultMaxPayload = 8 << 20
+
+// Config says how to run the server.
+type Config struct {
+	// StoreDir holds streams and buckets; it is made if missing. Required.
+	StoreDir string
+	// Listen is the loopback "host:port" for clients over TCP; port 0 takes any
+	// free one. Empty means clients of this process only.
+	Listen string
+	// WebSocket is the loopback "host:port" for browsers; empty means none.
+	WebSocket string
+	// Origins of pages that may open the WebSocket, such as
+	// "http://127.0.0.1:8080". Clients that are no browsers need none.
+	Origins []string
+	// MaxPayload is the largest message in bytes, [DefaultMaxPayload] if zero. A
+	// larger one costs memory per client.
+	MaxPayload int32
+	// SyncInterval is how often files are synced; a crash of the machine takes at
+	// most this much. Zero is nats-server's default of two minutes; shorter costs
+	// throughput.
+	SyncInterval time.Duration
+	// Logger takes the server's own messages; nil discards them.
+	Logger *slog.Logger
+}
+
+// Errors of Start.
+var (
+	ErrConfig = errors.New("natsd: invalid configuration")
+	ErrLocked = errors.New("natsd: store directory is in use by another server")
+	ErrListen = errors.New("natsd: cannot listen")
+)
+
+func (c Config) withDefaults() (Config, error) {
+	if c.StoreDir == "" {
+		return c, fmt.Errorf("%w: no store directory", ErrConfig)
+	}
+	if c.MaxPayload < 0 || c.SyncInterval < 0 {
+		return c, fmt.Errorf("%w: negative limit", ErrConfig)
+	}
+	if c.MaxPayload == 0 {
+		c.MaxPayload = DefaultMaxPayload
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// options translates the configuration for nats-server.
+func (c Config) options() (*server.Options, error) {
+	o := &server.Options{
+		JetStream: true, StoreDir: c.StoreDir, SyncInterval: c.SyncInterval,
+		MaxPayload: c.MaxPayload, NoSigs: true, DontListen: c.Listen == "",
+	}
+	var err error
+	if c.Listen != "" {
+		if o.Host, o.Port, err = loopback(c.Listen); err != nil {
+			return nil, err
+		}
+	}
+	if c.WebSocket != "" {
+		w := &o.Websocket
+		if w.Host, w.Port, err = loopback(c.WebSocket); err != nil {
+			return nil, err
+		}
+		w.NoTLS, w.AllowedOrigins, w.SameOrigin = true, c.Origins, len(c.Origins) == 0
+	}
+	return o, nil
+}
+
+// loopback splits an address and refuses those that other machines can reach.
+// nats-server takes port −1 for any free one.
+func loopback(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: address %q: %w", ErrConfig, address, err)
+	}
+	if port, err = strconv.Atoi(text); err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("%w: address %q: port must be 0 to 65535", ErrConfig, address)
+	}
+	if host == "localhost" {
+		host = "127.0.0.1" // whatever a resolver would say
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return "", 0, fmt.Errorf("%w: address %q is not a loopback address; the embedded server knows no identities, so it must not be reachable from other machines", ErrConfig, address)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}

@@ -1,0 +1,47 @@
+package natsd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+)
+
+// A logger hands the server's messages on and keeps the first fatal one, which is
+// the server's only way to say that it did not start.
+type logger struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	first error
+}
+
+// Noticef is for the server's start banner and the like; nobody needs it usually.
+func (l *logger) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
+func (l *logger) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
+func (l *logger) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
+func (l *logger) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+func (l *logger) Tracef(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+
+func (l *logger) Fatalf(format string, v ...any) {
+	l.write(slog.LevelError, format, v)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil {
+		l.first = errors.New(fmt.Sprintf(format, v...))
+	}
+}
+
+func (l *logger) fatal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first
+}
+
+func (l *logger) write(level slog.Level, format string, v []any) {
+	ctx := context.Background()
+	if l.log.Enabled(ctx, level) {
+		l.log.Log(ctx, level, fmt.Sprintf(format, v...), "from", "nats-server")
+	}
+}

@@ -818,8 +818,8 @@ type CheckpointRecord struct {
 	Time int64 `protobuf:"varint,2,opt,name=time,proto3" json:"time,omitempty"`
 	// The highest store time applied.
 	Now int64 `protobuf:"varint,3,opt,name=now,proto3" json:"now,omitempty"`
-	// No lease expires before.
-	LeaseFloor int64 `protobuf:"varint,4,opt,name=lease_floor,json=leaseFloor,proto3" json:"lease_floor,omitempty"`
+	// When the log went on after its last gap: the store had been away.
+	Resumed int64 `protobuf:"varint,4,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	// Added to the log's sequences: grows when the log has lost its tail, so that
 	// the sequences in the records only grow.
 	Bias          uint64 `protobuf:"varint,5,opt,name=bias,proto3" json:"bias,omitempty"`
@@ -878,9 +878,9 @@ func (x *CheckpointRecord) GetNow() int64 {
 	return 0
 }
 
-func (x *CheckpointRecord) GetLeaseFloor() int64 {
+func (x *CheckpointRecord) GetResumed() int64 {
 	if x != nil {
-		return x.LeaseFloor
+		return x.Resumed
 	}
 	return 0
 }
@@ -963,8 +963,10 @@ type UserRecord struct {
 	OfflineAt int64 `protobuf:"varint,3,opt,name=offline_at,json=offlineAt,proto3" json:"offline_at,omitempty"`
 	// What the views bucket says.
 	Shown *View `protobuf:"bytes,4,opt,name=shown,proto3" json:"shown,omitempty"`
-	// How and when the last connection left: see Departure.
-	Departure     *UserRecord_Departure `protobuf:"bytes,5,opt,name=departure,proto3" json:"departure,omitempty"`
+	// How the last connection left.
+	Departure *UserRecord_Departure `protobuf:"bytes,5,opt,name=departure,proto3" json:"departure,omitempty"`
+	// The last sign of life that is known of; never goes back.
+	Seen          int64 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1034,6 +1036,13 @@ func (x *UserRecord) GetDeparture() *UserRecord_Departure {
 	return nil
 }
 
+func (x *UserRecord) GetSeen() int64 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
 // View is what a user's state is; who may know it is decided by the fanout.
 type View struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1043,7 +1052,8 @@ type View struct {
 	Observed int64 `protobuf:"varint,3,opt,name=observed,proto3" json:"observed,omitempty"`
 	// The last sign of life of a user who is offline.
 	Seen int64 `protobuf:"varint,4,opt,name=seen,proto3" json:"seen,omitempty"`
-	// Counts the changes of this user.
+	// Grows with every change of this user: the sequence of the log entry that
+	// caused it.
 	Version       uint64 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1230,13 +1240,15 @@ func (x *UserRecord_Endpoint) GetStale() []*UserRecord_Connection {
 }
 
 type UserRecord_Connection struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Edge          string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Conn          uint64                 `protobuf:"varint,3,opt,name=conn,proto3" json:"conn,omitempty"`
-	Epoch         int64                  `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	State         State                  `protobuf:"varint,5,opt,name=state,proto3,enum=rollcall.wire.v1.State" json:"state,omitempty"`
-	Activity      string                 `protobuf:"bytes,6,opt,name=activity,proto3" json:"activity,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Edge        string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Conn        uint64                 `protobuf:"varint,3,opt,name=conn,proto3" json:"conn,omitempty"`
+	Epoch       int64                  `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	State       State                  `protobuf:"varint,5,opt,name=state,proto3,enum=rollcall.wire.v1.State" json:"state,omitempty"`
+	Activity    string                 `protobuf:"bytes,6,opt,name=activity,proto3" json:"activity,omitempty"`
+	// Its share of the edge's digest, from the stamps as they were sent.
+	Digest        uint64 `protobuf:"fixed64,7,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1311,6 +1323,13 @@ func (x *UserRecord_Connection) GetActivity() string {
 		return x.Activity
 	}
 	return ""
+}
+
+func (x *UserRecord_Connection) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
 }
 
 type UserRecord_Departure struct {
@@ -1422,19 +1441,18 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x12\x16\n" +
-	"\x06holder\x18\x02 \x01(\tR\x06holder\"\x89\x01\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\"\x82\x01\n" +
 	"\x10CheckpointRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04time\x18\x02 \x01(\x03R\x04time\x12\x10\n" +
-	"\x03now\x18\x03 \x01(\x03R\x03now\x12\x1f\n" +
-	"\vlease_floor\x18\x04 \x01(\x03R\n" +
-	"leaseFloor\x12\x12\n" +
+	"\x03now\x18\x03 \x01(\x03R\x03now\x12\x18\n" +
+	"\aresumed\x18\x04 \x01(\x03R\aresumed\x12\x12\n" +
 	"\x04bias\x18\x05 \x01(\x04R\x04bias\"d\n" +
 	"\n" +
 	"EdgeRecord\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x18\n" +
 	"\arenewed\x18\x02 \x01(\x03R\arenewed\x12\x1a\n" +
-	"\bsequence\x18\x03 \x01(\x04R\bsequence\"\xac\x05\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\"\xd8\x05\n" +
 	"\n" +
 	"UserRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12C\n" +
@@ -1442,12 +1460,13 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"offline_at\x18\x03 \x01(\x03R\tofflineAt\x12,\n" +
 	"\x05shown\x18\x04 \x01(\v2\x16.rollcall.wire.v1.ViewR\x05shown\x12D\n" +
-	"\tdeparture\x18\x05 \x01(\v2&.rollcall.wire.v1.UserRecord.DepartureR\tdeparture\x1a\xba\x01\n" +
+	"\tdeparture\x18\x05 \x01(\v2&.rollcall.wire.v1.UserRecord.DepartureR\tdeparture\x12\x12\n" +
+	"\x04seen\x18\x06 \x01(\x03R\x04seen\x1a\xba\x01\n" +
 	"\bEndpoint\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12A\n" +
 	"\acurrent\x18\x03 \x01(\v2'.rollcall.wire.v1.UserRecord.ConnectionR\acurrent\x12=\n" +
-	"\x05stale\x18\x04 \x03(\v2'.rollcall.wire.v1.UserRecord.ConnectionR\x05stale\x1a\xb7\x01\n" +
+	"\x05stale\x18\x04 \x03(\v2'.rollcall.wire.v1.UserRecord.ConnectionR\x05stale\x1a\xcf\x01\n" +
 	"\n" +
 	"Connection\x12\x12\n" +
 	"\x04edge\x18\x01 \x01(\tR\x04edge\x12 \n" +
@@ -1455,7 +1474,8 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"\x04conn\x18\x03 \x01(\x04R\x04conn\x12\x14\n" +
 	"\x05epoch\x18\x04 \x01(\x03R\x05epoch\x12-\n" +
 	"\x05state\x18\x05 \x01(\x0e2\x17.rollcall.wire.v1.StateR\x05state\x12\x1a\n" +
-	"\bactivity\x18\x06 \x01(\tR\bactivity\x1a3\n" +
+	"\bactivity\x18\x06 \x01(\tR\bactivity\x12\x16\n" +
+	"\x06digest\x18\a \x01(\x06R\x06digest\x1a3\n" +
 	"\tDeparture\x12\x10\n" +
 	"\x03way\x18\x01 \x01(\rR\x03way\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x03R\x05since\"\x9b\x01\n" +

@@ -1,0 +1,140 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// link knows whether the NATS connection is up. What is asked of the store is
+// asked within a session, which ends when the connection breaks: so nothing is
+// sent into the void to pile up, and everything is sent again at once afterwards.
+type link struct {
+	nc  *nats.Conn
+	log *slog.Logger
+
+	mu      sync.Mutex
+	session context.Context // nil while the connection is down
+	end     context.CancelFunc
+	changed chan struct{} // closed when a session begins
+}
+
+func newLink(nc *nats.Conn, log *slog.Logger) *link {
+	return &link{nc: nc, log: log, changed: make(chan struct{})}
+}
+
+// run follows the connection until ctx ends.
+func (l *link) run(ctx context.Context) error {
+	events := l.nc.StatusChanged()
+	defer l.nc.RemoveStatusListener(events)
+	if l.nc.IsConnected() {
+		l.begin(ctx)
+	}
+	for !l.nc.IsClosed() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case status := <-events:
+			l.drop()
+			if status == nats.CONNECTED {
+				l.begin(ctx)
+			}
+		}
+	}
+	return ErrDisconnected
+}
+
+func (l *link) begin(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != nil {
+		l.end()
+	}
+	l.session, l.end = context.WithCancel(ctx)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *link) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != nil {
+		l.end()
+		l.session = nil
+	}
+}
+
+// up waits for the connection. The session ends with it, or with Run.
+func (l *link) up(ctx context.Context) (context.Context, error) {
+	for {
+		l.mu.Lock()
+		session, changed := l.session, l.changed
+		l.mu.Unlock()
+		if session != nil {
+			return session, ctx.Err()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+const (
+	// patience is how long one request to the store may take. A leader election
+	// takes longer; what is asked again meanwhile does no harm.
+	patience = 5 * time.Second
+	// Retries start soon, because most trouble is short, and slow down to a rate
+	// that a thousand edges may have together.
+	firstPause = 50 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// persist tries until it succeeds, however long the store is away: with jittered,
+// growing pauses, and at once when the connection is back. Only the end of ctx
+// and ErrReplaced stop it.
+func (l *link) persist(ctx context.Context, random *rand.Rand, what string, try func(context.Context) error) error {
+	for attempt := 0; ; attempt++ {
+		session, err := l.up(ctx)
+		if err != nil {
+			return err
+		}
+		err = limited(session, try)
+		if err == nil || errors.Is(err, ErrReplaced) {
+			return err
+		}
+		if attempt == 0 && ctx.Err() == nil {
+			l.log.Warn("edge: store does not answer, trying on", "what", what, "error", err)
+		}
+		if session.Err() == nil {
+			pause(session, backoff(random, attempt))
+		}
+	}
+}
+
+func limited(session context.Context, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(session, patience)
+	defer cancel()
+	return try(ctx)
+}
+
+// backoff is a random time in the upper half of a doubling pause.
+func backoff(random *rand.Rand, attempt int) time.Duration {
+	limit := min(firstPause<<min(attempt, 10), lastPause)
+	return limit/2 + time.Duration(random.Int64N(int64(limit/2)))
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,60 @@
+package edge
+
+import (
+	"time"
+
+	"github.com/rollcall-io/rollcall/subjects/wire"
+)
+
+// tick visits the connections that are due. A node that was stalled has not read
+// its sockets either: as after a gap in the log, nobody counts as dead before one
+// interval has passed.
+func (p *pipeline) tick(now instant, stalled bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if stalled {
+		p.grace = now + p.timing.interval
+	}
+	p.wheel.advance(now, func(c *Conn) { p.visitLocked(c, now) })
+}
+
+func (p *pipeline) visitLocked(c *Conn, now instant) {
+	last := sign(c.last.Load()).at()
+	silence := last.before(now)
+	if silence >= p.timing.limit && now >= p.grace {
+		p.buryLocked(c)
+		return
+	}
+	if c.crowded() {
+		p.saveLocked(c, now)
+	}
+	suspect := silence >= p.timing.interval
+	p.suspectLocked(c, suspect)
+	p.wheel.add(c, now-silence+p.nextLook(suspect))
+}
+
+// nextLook is when, counted from the last heartbeat, to look again.
+func (p *pipeline) nextLook(suspect bool) time.Duration {
+	if suspect {
+		return p.timing.limit
+	}
+	return p.timing.interval
+}
+
+// buryLocked ends a connection whose idle timeout has run out.
+func (p *pipeline) buryLocked(c *Conn) {
+	p.closeLocked(c, wire.Reason_REASON_PING_TIMEOUT)
+	p.stats.timeouts.Add(1)
+	p.calls.dead(c)
+}
+
+func (p *pipeline) suspectLocked(c *Conn, suspect bool) {
+	switch {
+	case suspect && !c.phase.has(phaseSuspect):
+		c.phase |= phaseSuspect
+		p.stats.suspects.Add(1)
+	case !suspect && c.phase.has(phaseSuspect):
+		c.phase &^= phaseSuspect
+		p.stats.suspects.Add(-1)
+	}
+}

@@ -1,0 +1,137 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
+)
+
+// writer appends the frames of a pipeline to the log, one at a time, each exactly
+// once: it names the sequence of the frame before, and sends the same bytes until
+// the store has them.
+type writer struct {
+	*pipeline
+	link   *link
+	js     jetstream.JetStream
+	reader nats.JetStreamContext
+	log    *slog.Logger
+	random *rand.Rand
+
+	stream, subject string
+	incarnation     uint64
+	sequence        uint64 // of the last message on the own subject
+	number          uint64 // of the frame in flight, or the last
+	acked           uint64 // number of the last frame that the store has confirmed
+}
+
+// run writes until ctx ends, another process takes over, or all is said at the
+// end of a drain.
+func (w *writer) run(ctx context.Context) error {
+	defer close(w.finished)
+	for {
+		entries := w.fill(w.link.nc.MaxPayload())
+		switch {
+		case len(entries) > 0:
+			if err := w.append(ctx, entries); err != nil {
+				return err
+			}
+		case w.done():
+			return nil
+		default:
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-w.wake:
+			}
+		}
+	}
+}
+
+// done says that a drain is complete here.
+func (p *pipeline) done() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.draining && p.silentLocked() && !p.registered
+}
+
+func (w *writer) append(ctx context.Context, entries []*wire.Entry) error {
+	w.number++
+	data, err := subjects.EncodeFrame(&wire.Frame{
+		Version: subjects.WireVersion, Incarnation: w.incarnation, Number: w.number, Entries: entries,
+	})
+	if err != nil {
+		return fmt.Errorf("edge: frame %d of shard %d: %w", w.number, w.shard, err)
+	}
+	err = w.link.persist(ctx, w.random, w.subject, func(ctx context.Context) error { return w.try(ctx, data) })
+	if err != nil {
+		return err
+	}
+	w.acked = w.number
+	w.stats.frames.Add(1)
+	return nil
+}
+
+func (w *writer) try(ctx context.Context, data []byte) error {
+	ack, err := w.js.Publish(ctx, w.subject, data,
+		jetstream.WithExpectLastSequencePerSubject(w.sequence), jetstream.WithRetryAttempts(0))
+	if wrongSequence(err) {
+		return w.reconcile(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	w.sequence = ack.Sequence
+	return nil
+}
+
+// wrongSequence recognises a failed comparison; a cluster has a second code for
+// one that races a write in flight.
+func wrongSequence(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// errAgain has a frame sent again with what was learned.
+var errAgain = errors.New("edge: log moved")
+
+// reconcile finds out why the last sequence was not the expected one. It returns
+// nil if the frame in flight is stored.
+func (w *writer) reconcile(ctx context.Context) error {
+	t, err := readTip(ctx, w.reader, w.stream, w.subject)
+	switch {
+	case err != nil:
+		return err
+	case t.incarnation == w.incarnation && t.number == w.number:
+		w.sequence = t.sequence // an acknowledgement was lost
+		return nil
+	case t.newer || t.incarnation > w.incarnation:
+		return fmt.Errorf("%w: shard %d", ErrReplaced, w.shard)
+	case t.sequence == w.sequence:
+		return errAgain // a write in flight was in the way
+	}
+	w.sequence = t.sequence
+	if w.acked > 0 {
+		w.repair(t)
+	}
+	return errAgain
+}
+
+// repair follows a store that no longer has what it acknowledged: after power
+// loss, a restored backup, or simply because the messages were too old. Sequences
+// may be lower now than before. The frame in flight comes first, as its order
+// demands, then the edge says again all that it holds.
+func (w *writer) repair(t tip) {
+	w.log.Warn("edge: log lost acknowledged frames, registering again", "shard", w.shard, "acknowledged", w.acked, "found", t.number)
+	w.acked = 0
+	w.stats.storeLost.Add(1)
+	w.unregister()
+}

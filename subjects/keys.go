@@ -9,19 +9,23 @@ import (
 const (
 	KeyOwner      = "owner"      // who may write; see wire.OwnerRecord
 	KeyCheckpoint = "checkpoint" // where a restarted keeper reads on
-	KeyEdges      = "edge.*"
-	KeyUsers      = "user.*"
-	KeyViews      = "view.*"
+)
+
+// Kinds of the keys that name an id; see [ParseKey].
+const (
+	KindEdge = "edge"
+	KindUser = "user"
+	KindView = "view"
 )
 
 // KeyEdge is the record of an edge's lease.
-func KeyEdge(edge string) string { return "edge." + Token(edge) }
+func KeyEdge(edge string) string { return KindEdge + "." + Token(edge) }
 
 // KeyUser is the keeper's record of a user.
-func KeyUser(user string) string { return "user." + Token(user) }
+func KeyUser(user string) string { return KindUser + "." + Token(user) }
 
 // KeyView is the published state of a user.
-func KeyView(user string) string { return "view." + Token(user) }
+func KeyView(user string) string { return KindView + "." + Token(user) }
 
 // KeyShard is the ownership record of a shard in a cohort bucket.
 func KeyShard(shard int) string { return "shard." + strconv.Itoa(shard) }
@@ -63,4 +67,22 @@ func KVStream(bucket string) string { return "KV_" + bucket }
 // KVKey is the key behind a subject of the bucket.
 func KVKey(bucket, subject string) string {
 	return strings.TrimPrefix(subject, "$KV."+bucket+".")
+}
+
+// Headers by which the store and its clients mark the end of a key.
+const (
+	headerOperation = "KV-Operation"
+	headerMarker    = "Nats-Marker-Reason"
+	headerRollup    = "Nats-Rollup"
+)
+
+// KVGone says whether a message of a bucket's stream ends its key: it was deleted,
+// purged or expired.
+func KVGone(header map[string][]string) bool {
+	return len(header[headerOperation]) > 0 || len(header[headerMarker]) > 0
+}
+
+// KVPurge is the header of a message that ends its key.
+func KVPurge() map[string][]string {
+	return map[string][]string{headerOperation: {"PURGE"}, headerRollup: {"sub"}}
 }

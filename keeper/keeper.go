@@ -1,0 +1,160 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/solo"
+	"github.com/rollcall-io/rollcall/keeper/machine"
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// Config of a keeper. The zero value is a keeper of all shards of the default
+// fabric.
+type Config struct {
+	Prefix string // of the fabric; default subjects.DefaultPrefix
+	Name   string // for people who look for the owner of a shard
+	// Ownership grants shards; by default this process owns them all.
+	Ownership rollcall.Ownership
+	// CheckpointEvery bounds what a successor reads again; default one minute.
+	CheckpointEvery time.Duration
+	Logger          *slog.Logger          // default: silent
+	Registerer      prometheus.Registerer // default: metrics are not registered
+}
+
+// Keeper runs the state machines of the shards it owns.
+type Keeper struct {
+	cfg     Config
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	latency *prometheus.HistogramVec
+
+	mu     sync.Mutex
+	shards map[int]*shard
+	past   machine.Stats // of shards given up
+}
+
+// New checks the configuration; [Keeper.Run] starts the keeper.
+func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
+	if cfg.Prefix == "" {
+		cfg.Prefix = subjects.DefaultPrefix
+	}
+	if cfg.Name == "" {
+		cfg.Name = "keeper"
+	}
+	if cfg.CheckpointEvery <= 0 {
+		cfg.CheckpointEvery = time.Minute
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	js, err := jetstream.New(nc,
+		jetstream.WithPublishAsyncMaxPending(maxInFlight), jetstream.WithPublishAsyncTimeout(ackTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("keeper: %w", err)
+	}
+	k := &Keeper{cfg: cfg, nc: nc, js: js, latency: newLatency(), shards: make(map[int]*shard)}
+	if cfg.Registerer != nil {
+		if err := cfg.Registerer.Register(collector{k}); err != nil {
+			return nil, fmt.Errorf("keeper: metrics: %w", err)
+		}
+	}
+	return k, nil
+}
+
+// Run keeps the shards that are granted until ctx ends, which looks like a crash
+// to everybody else and loses nothing. It returns [rollcall.ErrNotOwner] if the
+// ownership is gone for good, and waits for a store that is away.
+func (k *Keeper) Run(ctx context.Context) error {
+	found, err := k.lookup(ctx)
+	if err != nil {
+		return err
+	}
+	ownership := k.cfg.Ownership
+	if ownership == nil {
+		ownership = &solo.Ownership{JetStream: k.js, Names: found.Names, Group: "keeper", Holder: k.cfg.Name, Logger: k.cfg.Logger}
+	}
+	return ownership.Own(ctx, func(ctx context.Context, g rollcall.Grant) error {
+		s := newShard(k, found, g)
+		k.enter(s)
+		defer k.leave(s)
+		return s.run(ctx)
+	})
+}
+
+// lookup waits for the store, but not for a fabric that nobody has made.
+func (k *Keeper) lookup(ctx context.Context) (fabric.Fabric, error) {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, ackTimeout)
+		found, err := fabric.Lookup(attempt, k.js, k.cfg.Prefix)
+		cancel()
+		if err == nil || errors.Is(err, fabric.ErrNotFound) {
+			return found, err
+		}
+		k.cfg.Logger.Warn("looking for the fabric", "err", err)
+		if !wait(ctx, time.Second) {
+			return found, ctx.Err()
+		}
+	}
+}
+
+func (k *Keeper) enter(s *shard) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.shards[s.grant.Shard] = s
+}
+
+func (k *Keeper) leave(s *shard) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	past := s.stats()
+	past.Users, past.Online, past.Edges, past.Connections = 0, 0, 0, 0
+	k.past = k.past.Add(past)
+	delete(k.shards, s.grant.Shard)
+}
+
+// Stats sums over the shards owned now and, for counters, before.
+func (k *Keeper) Stats() machine.Stats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	sum := k.past
+	for _, s := range k.shards {
+		sum = sum.Add(s.stats())
+	}
+	return sum
+}
+
+// Ready says whether every shard of the fabric is owned here and its log read up
+// to the present.
+func (k *Keeper) Ready() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ready := 0
+	for _, s := range k.shards {
+		if s.caughtUp.Load() {
+			ready++
+		}
+	}
+	return ready > 0 && ready == len(k.shards)
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

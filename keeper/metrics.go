@@ -1,0 +1,52 @@
+package keeper
+
+import (
+	"reflect"
+	"strings"
+	"unicode"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// newLatency measures, per way of leaving, the time from when its bound counts
+// until offline was published.
+func newLatency() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "rollcall_keeper_detection_latency_seconds", Help: "From leaving until offline was published, by way of leaving.",
+		Buckets: []float64{1, 5, 10, 15, 19, 20, 20.5, 25, 40, 60, 80, 95, 100, 120, 150, 170, 175, 180, 240, 300, 600},
+	}, []string{"way"})
+}
+
+// collector shows a keeper's [machine.Stats]: counters as they are, sizes as
+// gauges, each under its name in snake case.
+type collector struct{ keeper *Keeper }
+
+func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	c.keeper.latency.Collect(ch)
+	stats := reflect.ValueOf(c.keeper.Stats())
+	for i := range stats.NumField() {
+		name := "rollcall_keeper_" + snake(stats.Type().Field(i).Name)
+		if f := stats.Field(i); f.Kind() == reflect.Uint64 {
+			ch <- metric(name+"_total", prometheus.CounterValue, float64(f.Uint()))
+		} else {
+			ch <- metric(name, prometheus.GaugeValue, float64(f.Int()))
+		}
+	}
+}
+
+func metric(name string, kind prometheus.ValueType, value float64) prometheus.Metric {
+	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, "See machine.Stats.", nil, nil), kind, value)
+}
+
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

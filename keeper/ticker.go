@@ -1,0 +1,96 @@
+package keeper
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/feed"
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// A ticker lets time pass in the log: it appends a tick at the instant it was
+// asked for, and one sweep after the last tick in any case.
+type ticker struct {
+	js      jetstream.JetStream
+	subject string
+	tick    []byte
+	sweep   time.Duration
+	reset   chan time.Duration
+	reader  atomic.Pointer[feed.Reader]
+}
+
+func newTicker(js jetstream.JetStream, f fabric.Fabric, g rollcall.Grant) *ticker {
+	tick, err := subjects.EncodeFrame(subjects.TickFrame(g.Generation))
+	if err != nil {
+		panic("keeper: a tick cannot be encoded: " + err.Error()) // it holds no text
+	}
+	return &ticker{
+		js: js, subject: f.Tick(g.Shard), tick: tick, sweep: f.Params.Sweep, reset: make(chan time.Duration, 1),
+	}
+}
+
+// in asks for a tick after d, if none is due before.
+func (t *ticker) in(d time.Duration) {
+	select {
+	case <-t.reset: // an older wish; the new one knows more
+	default:
+	}
+	t.reset <- d
+}
+
+// watch names the reader that must see the ticks.
+func (t *ticker) watch(r *feed.Reader) { t.reader.Store(r) }
+
+// run ticks until ctx ends. While the store is away it tries again and again.
+func (t *ticker) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var last uint64 // sequence of the last tick
+	next := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case d := <-t.reset:
+			if wish := time.Now().Add(d); wish.Before(next) {
+				next = wish
+			}
+		case <-timer.C:
+			t.kickReader(last)
+			if seq, err := t.append(ctx); err == nil {
+				last, next = seq, time.Now().Add(t.sweep)
+			} else {
+				next = time.Now().Add(tickRetry)
+			}
+		}
+		timer.Reset(time.Until(next))
+	}
+}
+
+const (
+	tickTimeout = 2 * time.Second
+	tickRetry   = 250 * time.Millisecond
+)
+
+func (t *ticker) append(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
+	defer cancel()
+	ack, err := t.js.Publish(ctx, t.subject, t.tick, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// kickReader rebuilds a reader that has not seen the last tick although a sweep
+// has passed since.
+func (t *ticker) kickReader(last uint64) {
+	if r := t.reader.Load(); r != nil && r.Position() < last {
+		r.Kick()
+	}
+}

@@ -1,0 +1,217 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/keeper/machine"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
+)
+
+const (
+	maxInFlight = 4096            // writes waiting for their acknowledgement
+	ackTimeout  = 5 * time.Second // then a write is tried again
+	slack       = 30 * time.Second
+)
+
+// A writer writes the records of one shard. Every write expects the revision of
+// its bucket's owner record: the moment another keeper changes that, this one can
+// write no more.
+type writer struct {
+	js     jetstream.JetStream
+	names  subjects.Names
+	shard  int
+	params rollcall.Params
+
+	leases, views bucket
+	viewsRevision uint64 // of the last view written
+}
+
+// A bucket with the fence that was taken there.
+type bucket struct {
+	name  string
+	fence uint64 // revision of the owner record
+}
+
+// takeOver changes the owner records of both buckets. It refuses if a newer
+// generation is already there.
+func (w *writer) takeOver(ctx context.Context, g rollcall.Grant, holder string) error {
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	owner := &wire.OwnerRecord{Generation: g.Generation, Holder: holder}
+	for _, target := range []struct {
+		bucket *bucket
+		name   string
+	}{{&w.leases, w.names.LeasesBucket(w.shard)}, {&w.views, w.names.ViewsBucket(w.shard)}} {
+		fence, err := takeOverBucket(ctx, w.js, target.name, owner)
+		if err != nil {
+			return fmt.Errorf("keeper: taking over %s: %w", target.name, err)
+		}
+		*target.bucket = bucket{target.name, fence}
+		w.viewsRevision = fence
+	}
+	return nil
+}
+
+func takeOverBucket(ctx context.Context, js jetstream.JetStream, name string, owner *wire.OwnerRecord) (uint64, error) {
+	kv, err := js.KeyValue(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	var revision uint64
+	var last wire.OwnerRecord
+	entry, err := kv.Get(ctx, subjects.KeyOwner)
+	if err == nil {
+		revision = entry.Revision()
+		err = subjects.Decode(entry.Value(), &last)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+	case err != nil:
+		return 0, err
+	case last.Generation > owner.Generation:
+		return 0, fmt.Errorf("%w: generation %d (%s) is newer", rollcall.ErrNotOwner, last.Generation, last.Holder)
+	}
+	value, err := subjects.Encode(owner)
+	if err != nil {
+		return 0, err
+	}
+	return kv.Update(ctx, subjects.KeyOwner, value, revision)
+}
+
+// write writes what has changed, views before users before edges, each group
+// acknowledged before the next begins. It returns when everything is written; it
+// fails only when ctx ends, with [rollcall.ErrNotOwner] when the shard is lost, or
+// for a record that cannot be encoded.
+func (w *writer) write(ctx context.Context, c machine.Changes) error {
+	views := make([]*nats.Msg, 0, len(c.Views))
+	users := make([]*nats.Msg, 0, len(c.Users))
+	edges := make([]*nats.Msg, 0, len(c.Edges))
+	var failed error
+	add := func(group []*nats.Msg, b bucket, key string, record proto.Message, gone bool) []*nats.Msg {
+		msg, err := recordMsg(b, key, record, gone)
+		if err != nil {
+			failed = err
+			return group
+		}
+		return append(group, msg)
+	}
+	for _, v := range c.Views {
+		views = add(views, w.views, subjects.KeyView(v.User), v.Record, false)
+	}
+	for _, u := range c.Users {
+		users = add(users, w.leases, subjects.KeyUser(u.ID), u.Record, u.Record == nil)
+	}
+	for _, e := range c.Edges {
+		edges = add(edges, w.leases, subjects.KeyEdge(e.ID), e.Record, e.Record == nil)
+	}
+	if failed != nil {
+		return failed
+	}
+	revision, err := w.publish(ctx, w.views, views)
+	if err != nil {
+		return err
+	}
+	w.viewsRevision = max(w.viewsRevision, revision)
+	if _, err := w.publish(ctx, w.leases, users); err != nil {
+		return err
+	}
+	_, err = w.publish(ctx, w.leases, edges, jetstream.WithMsgTTL(w.leaseTTL()))
+	return err
+}
+
+// leaseTTL is the store's own backstop behind an edge's lease: later than the
+// lease, so that the log decides, and whole seconds, as the store wants it.
+func (w *writer) leaseTTL() time.Duration {
+	return (w.params.LeaseTTL + w.params.Sweep + slack).Truncate(time.Second)
+}
+
+func (w *writer) writeCheckpoint(ctx context.Context, c *wire.CheckpointRecord) error {
+	msg, err := recordMsg(w.leases, subjects.KeyCheckpoint, c, false)
+	if err != nil {
+		return err
+	}
+	_, err = w.publish(ctx, w.leases, []*nats.Msg{msg})
+	return err
+}
+
+func recordMsg(b bucket, key string, record proto.Message, gone bool) (*nats.Msg, error) {
+	msg := &nats.Msg{Subject: subjects.KVSubject(b.name, key)}
+	if gone {
+		msg.Header = subjects.KVPurge()
+		return msg, nil
+	}
+	var err error
+	msg.Data, err = subjects.Encode(record)
+	return msg, err
+}
+
+// publish writes msgs under the bucket's fence and returns the last revision. What
+// is not acknowledged is written again until it is.
+func (w *writer) publish(ctx context.Context, b bucket, msgs []*nats.Msg, opts ...jetstream.PublishOpt) (last uint64, err error) {
+	opts = append(opts, jetstream.WithExpectLastSequenceForSubject(b.fence, subjects.KVSubject(b.name, subjects.KeyOwner)),
+		jetstream.WithStallWait(ackTimeout))
+	for pause := 50 * time.Millisecond; len(msgs) > 0; pause = min(2*pause, time.Second) {
+		var revision uint64
+		revision, msgs, err = w.attempt(ctx, msgs, opts)
+		last = max(last, revision)
+		if err != nil {
+			return last, err
+		}
+		if len(msgs) > 0 && !wait(ctx, pause) {
+			return last, ctx.Err()
+		}
+	}
+	return last, nil
+}
+
+// attempt publishes all and returns those that were not acknowledged.
+func (w *writer) attempt(ctx context.Context, msgs []*nats.Msg, opts []jetstream.PublishOpt) (last uint64, again []*nats.Msg, err error) {
+	futures := make([]jetstream.PubAckFuture, len(msgs))
+	for i, msg := range msgs {
+		// The publisher adds headers to the message it is given.
+		copied := &nats.Msg{Subject: msg.Subject, Data: msg.Data, Header: cloneHeader(msg.Header)}
+		if futures[i], err = w.js.PublishMsgAsync(copied, opts...); err != nil {
+			futures[i] = nil
+		}
+	}
+	for i, future := range futures {
+		if future == nil {
+			again = append(again, msgs[i])
+			continue
+		}
+		select {
+		case ack := <-future.Ok():
+			last = max(last, ack.Sequence)
+		case err := <-future.Err():
+			if isFenced(err) {
+				return last, nil, fmt.Errorf("keeper: writing %s: %w", msgs[i].Subject, rollcall.ErrNotOwner)
+			}
+			again = append(again, msgs[i])
+		case <-ctx.Done():
+			return last, nil, ctx.Err()
+		}
+	}
+	return last, again, nil
+}
+
+func cloneHeader(h nats.Header) nats.Header {
+	clone := make(nats.Header, len(h)+2)
+	for k, v := range h {
+		clone[k] = v
+	}
+	return clone
+}
+
+func isFenced(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+}

@@ -31,11 +31,13 @@ func (s State) check() error {
 	return nil
 }
 
-// A status is a State as the fabric tells it. Labels are few and connections are
-// many, so each label is kept once.
-type status struct {
-	activity unique.Handle[string]
+// A status is a State as the fabric tells it. Statuses are few and connections are
+// many, so each is kept once and takes a word.
+type status = unique.Handle[description]
+
+type description struct {
 	state    wire.State
+	activity string
 }
 
 func statusOf(s State) status {
@@ -46,12 +48,12 @@ func statusOf(s State) status {
 	case s.Foreground:
 		state = wire.State_STATE_IDLE
 	}
-	return status{unique.Make(s.Activity), state}
+	return unique.Make(description{state, s.Activity})
 }
 
-// flags of a heartbeat sent in this status.
-func (s status) flags() uint32 {
-	switch s.state {
+// flagsOf a heartbeat sent in a status.
+func flagsOf(s status) uint32 {
+	switch s.Value().state {
 	case wire.State_STATE_ACTIVE:
 		return subjects.FlagForeground | subjects.FlagActive
 	case wire.State_STATE_IDLE:
@@ -103,7 +105,7 @@ func newConn(home *pipeline, user, device string, s State, number uint64, now in
 		since: now, now: statusOf(s),
 	}
 	c.last.Store(uint64(signOf(0, 0, stampOf(now))))
-	c.flags.Store(c.now.flags())
+	c.flags.Store(flagsOf(c.now))
 	return c
 }
 

@@ -140,7 +140,7 @@ func (p *pipeline) changeEntryLocked(ch change) *wire.Entry {
 	if ch.kind == wire.Kind_KIND_STATE {
 		e.At = int64(max(p.at(ch.at), c.epoch))
 	}
-	e.State, e.Activity = c.told.state, c.told.activity.Value()
+	describe(e, c.told)
 	return e
 }
 
@@ -149,6 +149,11 @@ func (p *pipeline) changeEntryLocked(ch change) *wire.Entry {
 func (p *pipeline) pinLocked(c *Conn) {
 	c.epoch = max(p.at(c.since), p.lastEpoch+1)
 	p.lastEpoch = c.epoch
+}
+
+func describe(e *wire.Entry, s status) {
+	told := s.Value()
+	e.State, e.Activity = told.state, told.activity
 }
 
 func (p *pipeline) connEntry(c *Conn, kind wire.Kind) *wire.Entry {

@@ -57,7 +57,8 @@ func (a *account) add(c *Conn)    { a.count++; a.digest += c.digest() }
 func (a *account) remove(c *Conn) { a.count--; a.digest -= c.digest() }
 
 func (c *Conn) digest() subjects.Digest {
-	return subjects.ConnDigest(c.User(), c.Device(), int64(c.epoch), c.told.state, c.told.activity.Value())
+	told := c.told.Value()
+	return subjects.ConnDigest(c.User(), c.Device(), int64(c.epoch), told.state, told.activity)
 }
 
 // connect establishes a connection; one that the endpoint has already makes way.
@@ -85,7 +86,7 @@ func (p *pipeline) connect(user, device string, s State, number func() uint64) (
 // its own, and a return to what was emitted needs none any more.
 func (p *pipeline) changeLocked(c *Conn, s status) {
 	c.now = s
-	c.flags.Store(s.flags())
+	c.flags.Store(flagsOf(s))
 	pending := p.backlog.of(c)
 	switch {
 	case pending != nil && pending.kind == wire.Kind_KIND_OPEN:

@@ -52,6 +52,6 @@ func (p *pipeline) rosterLocked(f *filler) {
 func (p *pipeline) rosterEntryLocked(c *Conn) *wire.Entry {
 	e := p.connEntry(c, wire.Kind_KIND_ROSTER)
 	e.At = int64(p.at(p.clock.now()))
-	e.State, e.Activity = c.told.state, c.told.activity.Value()
+	describe(e, c.told)
 	return e
 }

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"errors"
 	"net"
 	"runtime"
 	"sync"
@@ -214,6 +215,9 @@ func (w *world) frames(shard int, edge string) []logged {
 	var all []logged
 	for seq := s.CachedInfo().State.FirstSeq; seq <= s.CachedInfo().State.LastSeq; seq++ {
 		m, err := s.GetMsg(context.Background(), seq)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
 		w.must(err)
 		if m.Subject != w.names.Log(shard, edge) {
 			continue

@@ -37,6 +37,11 @@ type writer struct {
 func (w *writer) run(ctx context.Context) error {
 	defer close(w.finished)
 	for {
+		// What waits for the connection stays in the backlog, where it can be
+		// merged; what is filled into a frame cannot.
+		if _, err := w.link.up(ctx); err != nil {
+			return err
+		}
 		entries := w.fill(w.link.nc.MaxPayload())
 		switch {
 		case len(entries) > 0:

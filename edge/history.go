@@ -88,8 +88,9 @@ type historian struct {
 
 // A parcel is a message of the beats stream.
 type parcel struct {
-	data  []byte
-	beats int
+	data    []byte
+	beats   int
+	dropped uint64 // as told in it
 }
 
 // maxParcels is how many messages wait for the store; one renewal makes one, or a
@@ -127,15 +128,22 @@ func (h *historian) pack() {
 		h.add(beats)
 	}
 	for len(h.pending) > maxParcels {
-		h.beatsDropped.Add(uint64(h.pending[0].beats))
-		h.pending = slices.Delete(h.pending, 0, 1)
+		h.drop()
 	}
+}
+
+// drop gives up the oldest message, and leaves it to a later one to tell.
+func (h *historian) drop() {
+	oldest := h.pending[0]
+	h.pending = slices.Delete(h.pending, 0, 1)
+	h.beatsDropped.Add(uint64(oldest.beats))
+	h.dropped -= oldest.dropped
 }
 
 // add packs beats into as few messages as the server's limit allows.
 func (h *historian) add(beats []beat) {
-	dropped := h.beatsDropped.Load()
-	data, err := h.encode(beats, dropped-h.dropped)
+	dropped := h.beatsDropped.Load() - h.dropped
+	data, err := h.encode(beats, dropped)
 	if err != nil {
 		h.log.Error("edge: heartbeats lost", "shard", h.shard, "error", err)
 		h.beatsDropped.Add(uint64(len(beats)))
@@ -147,8 +155,8 @@ func (h *historian) add(beats []beat) {
 		h.add(beats[half:])
 		return
 	}
-	h.pending = append(h.pending, parcel{data, len(beats)})
-	h.dropped = dropped
+	h.pending = append(h.pending, parcel{data, len(beats), dropped})
+	h.dropped += dropped
 }
 
 func (h *historian) tooLarge(data []byte) bool {

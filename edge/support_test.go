@@ -213,7 +213,7 @@ func (w *world) frames(shard int, edge string) []logged {
 	s, err := w.js.Stream(context.Background(), w.names.LogStream(shard))
 	w.must(err)
 	var all []logged
-	for seq := s.CachedInfo().State.FirstSeq; seq <= s.CachedInfo().State.LastSeq; seq++ {
+	for seq := max(s.CachedInfo().State.FirstSeq, 1); seq <= s.CachedInfo().State.LastSeq; seq++ {
 		m, err := s.GetMsg(context.Background(), seq)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			continue

@@ -104,6 +104,11 @@ func DecodeRequest(b []byte, needTargets bool) (Request, error) {
 	return r, nil
 }
 
+// StatusWithdrawn is the status of the last event about a target that the viewer
+// may no longer see or that is gone. Nothing else of the target is told; it does
+// not occur in answers, from which such a target is absent.
+const StatusWithdrawn rollcall.Status = "withdrawn"
+
 // View is what one viewer may know of one target, and a change event about it. A
 // target that is not in an answer is one that the viewer may not see, which is
 // not the same as offline.

@@ -1,0 +1,53 @@
+// Package fanout tells viewers about the users they watch: no more than each may
+// know, and no more often than is useful.
+//
+// # What it owns
+//
+// For every shard that [rollcall.Ownership] grants: reading the keeper's views,
+// trimming them per viewer ([Trim], [Policy]), the viewers' interests and their
+// bucket, the answers to requests, and the messages on each viewer's stream.
+//
+// # What it guarantees
+//
+//   - A snapshot and the events after it give the last state, in whatever order
+//     they arrive: taking the snapshot and registering is one step of the shard,
+//     and the same version never stands for two different things.
+//   - Versions only grow for one viewer and target, also across re-subscribing
+//     and takeovers. They count what the viewer was told, so they tell nothing
+//     about what it may not know.
+//   - No event unless the viewer's trimmed view changed. The first change after a
+//     quiet time goes at once, later ones at most once per [Config.Window] and at
+//     two messages a second in the long run; the latest state of a target wins
+//     and always arrives.
+//   - A lost message shows: messages are numbered, and the number is repeated two
+//     seconds after the last message of a burst and after every reconnect.
+//   - If the keeper is silent or the reader behind for longer than the fabric's
+//     outage, every stream says so in one message. Nobody turns offline by that.
+//   - An answered subscription is stored and survives a crash: the next owner
+//     restores it and tells each viewer its new generation.
+//   - A target that a viewer may not see and one that never existed are handled by
+//     the same steps and look the same.
+//
+// # How it fails
+//
+// Cancelling [Fanout.Run] is a crash; interests stay until they expire. While a
+// shard is starting, or the store does not take an interest, requests are refused
+// as [subjects.CodeUnavailable]. A fanout that was taken over learns of it from
+// the bucket's owner record, cannot store interests any more, and stops. A server
+// that is slow to take messages delays and merges changes; memory is bounded by
+// the number of watched targets. If the store comes back without views that were
+// read, they are read anew.
+//
+// # Limits
+//
+// Every fanout answers for the shards that it owns itself; requests are not passed
+// on to another owner. A client that sends requests without waiting for the answer
+// to the one before gets them handled in the order in which the server delivers
+// them.
+//
+// # How to test against it
+//
+// The rules are a pure state machine, board, driven without NATS by the tests in
+// this package. Whole fanouts run in virtual time on a real server: write view
+// records, publish pulses, and use package viewer.
+package fanout

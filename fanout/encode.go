@@ -1,0 +1,85 @@
+package fanout
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// The appenders write what encoding/json would write for the types of package
+// subjects, in a tenth of the time; a property test holds them equal.
+
+// maxViewBytes is more than any view takes: two strings of which every byte is
+// escaped, and the fixed parts.
+const maxViewBytes = 6*(128+subjects.MaxActivity) + 256
+
+func appendView(b []byte, target string, l look, version uint64) []byte {
+	b = append(b, `{"target":`...)
+	b = appendString(b, target)
+	b = append(b, `,"status":"`...)
+	b = append(b, l.statusName()...)
+	b = append(b, '"')
+	if state := l.stateName(); state != "" {
+		b = append(b, `,"state":"`...)
+		b = append(b, state...)
+		b = append(b, '"')
+	}
+	if l.activity != "" {
+		b = append(b, `,"activity":`...)
+		b = appendString(b, l.activity)
+	}
+	b = append(b, `,"version":`...)
+	b = strconv.AppendUint(b, version, 10)
+	if !l.observed.IsZero() {
+		b = append(b, `,"observed_at_minute":`...)
+		b = appendMinute(b, l.observed)
+	}
+	if !l.seen.IsZero() {
+		b = append(b, `,"last_seen_minute":`...)
+		b = appendMinute(b, l.seen)
+	}
+	return append(b, '}')
+}
+
+func appendMinute(b []byte, m subjects.Minute) []byte {
+	b = append(b, '"')
+	b = m.Time().AppendFormat(b, time.RFC3339)
+	return append(b, '"')
+}
+
+// appendPosition writes the fields of a position without the braces, because
+// snapshots and messages embed it.
+func appendPosition(b []byte, p subjects.Position) []byte {
+	b = append(b, `"shard":`...)
+	b = strconv.AppendInt(b, int64(p.Shard), 10)
+	b = append(b, `,"generation":`...)
+	b = strconv.AppendUint(b, p.Generation, 10)
+	b = append(b, `,"seq":`...)
+	b = strconv.AppendUint(b, p.Seq, 10)
+	b = append(b, `,"feed":`...)
+	b = appendString(b, string(p.Feed))
+	if p.Reason != "" {
+		b = append(b, `,"reason":`...)
+		b = appendString(b, p.Reason)
+	}
+	b = append(b, `,"targets":`...)
+	return strconv.AppendInt(b, int64(p.Targets), 10)
+}
+
+// appendString writes a JSON string. What encoding/json escapes is left to it.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, err := json.Marshal(s)
+			if err != nil {
+				panic(err) // no string fails
+			}
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}

@@ -1,0 +1,165 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/solo"
+)
+
+// Fanout serves viewers. Use [New], then [Fanout.Run].
+type Fanout struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	cfg     Config
+	metrics *metrics
+	fabric  fabric.Fabric // known once Run has begun
+	desks   []chan call
+	// background runs work that a request leaves behind; Run waits for it.
+	background func(work func())
+	ready      chan struct{}
+	running    atomic.Bool
+
+	mu        sync.Mutex
+	granted   int // shards granted now, loaded or not
+	shards    map[int]*shard
+	answering bool
+	readied   bool
+}
+
+// New checks the configuration and starts nothing. nc must stay open while the
+// fanout runs.
+func New(nc *nats.Conn, cfg Config) (*Fanout, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(storeTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	m, err := newMetrics(cfg.Prefix, cfg.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: metrics: %w", ErrConfig, err)
+	}
+	return &Fanout{nc: nc, js: js, cfg: cfg, metrics: m, ready: make(chan struct{}), shards: make(map[int]*shard)}, nil
+}
+
+// Ready is closed when requests are answered for every shard that the fanout owns;
+// if it owns the whole fabric, for every shard there is.
+func (f *Fanout) Ready() <-chan struct{} { return f.ready }
+
+// Run serves until ctx ends, which viewers cannot tell from a crash: their
+// interests stay in the store until they expire. It fails with
+// [rollcall.ErrNotOwner] when another fanout has taken over, and with
+// fabric.ErrNotFound if there is no fabric. Run can be called once.
+func (f *Fanout) Run(ctx context.Context) error {
+	if f.running.Swap(true) {
+		return ErrRunning
+	}
+	looking, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	found, err := fabric.Lookup(looking, f.js, f.cfg.Prefix)
+	if err != nil {
+		return fmt.Errorf("fanout: %w", err)
+	}
+	f.fabric = found
+	group, ctx := errgroup.WithContext(ctx)
+	stop, err := f.answer(ctx, group)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { f.followConnection(ctx); return nil })
+	group.Go(func() error {
+		// Nothing is left to do when no shard can be owned any more.
+		defer stop()
+		err := f.ownership().Own(ctx, f.runShard)
+		if err == nil {
+			err = rollcall.ErrNotOwner
+		}
+		return err
+	})
+	return group.Wait()
+}
+
+func (f *Fanout) ownership() rollcall.Ownership {
+	if f.cfg.Ownership != nil {
+		return f.cfg.Ownership
+	}
+	return &solo.Ownership{JetStream: f.js, Names: f.fabric.Names, Group: "fanout", Holder: f.cfg.Holder, Logger: f.cfg.Logger}
+}
+
+func (f *Fanout) runShard(ctx context.Context, g rollcall.Grant) error {
+	f.mu.Lock()
+	f.granted++
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.granted--
+		f.mu.Unlock()
+	}()
+	err := newShard(f, g).run(ctx)
+	if errors.Is(err, rollcall.ErrNotOwner) {
+		f.cfg.Logger.Info("shard lost", "shard", g.Shard, "generation", g.Generation, "err", err)
+	}
+	return err
+}
+
+// admit makes a loaded shard answer.
+func (f *Fanout) admit(sh *shard) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shards[sh.grant.Shard] = sh
+	f.checkReadyLocked()
+}
+
+// dismiss ends that, unless the shard has been granted anew.
+func (f *Fanout) dismiss(sh *shard) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shards[sh.grant.Shard] == sh {
+		delete(f.shards, sh.grant.Shard)
+	}
+}
+
+func (f *Fanout) checkReadyLocked() {
+	want := f.fabric.Shards()
+	if f.cfg.Ownership != nil {
+		want = max(f.granted, 1)
+	}
+	if !f.readied && f.answering && len(f.shards) >= want {
+		f.readied = true
+		close(f.ready)
+	}
+}
+
+// followConnection tells viewers where they stand after every reconnect.
+func (f *Fanout) followConnection(ctx context.Context) {
+	connected := f.nc.StatusChanged(nats.CONNECTED)
+	defer f.nc.RemoveStatusListener(connected)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, open := <-connected:
+			if !open {
+				<-ctx.Done()
+				return
+			}
+			f.mu.Lock()
+			for _, sh := range f.shards {
+				sh.reconnected()
+			}
+			f.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package fanout
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// codeOK is the code label of requests that were answered.
+const codeOK subjects.Code = "ok"
+
+type metrics struct {
+	events    prometheus.Counter // changes told
+	messages  prometheus.Counter
+	coalesced prometheus.Counter
+	malformed prometheus.Counter
+	failed    prometheus.Counter
+	resyncs   prometheus.Counter
+	requests  *prometheus.CounterVec
+	stalls    *prometheus.CounterVec
+	streams   *prometheus.GaugeVec
+	interests *prometheus.GaugeVec
+	latency   prometheus.Histogram
+}
+
+func newMetrics(prefix string, r prometheus.Registerer) (*metrics, error) {
+	const system = "fanout"
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: prefix, Subsystem: system, Name: name, Help: help})
+	}
+	vector := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: prefix, Subsystem: system, Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Subsystem: system, Name: name, Help: help}, []string{"shard"})
+	}
+	m := &metrics{
+		events:    counter("events_total", "Changes told to viewers."),
+		messages:  counter("messages_total", "Messages published to viewers."),
+		coalesced: counter("coalesced_total", "Changes that were merged into one not yet told."),
+		malformed: counter("malformed_total", "Records and pulses that could not be read."),
+		failed:    counter("publish_failures_total", "Messages that the connection refused; viewers see a gap."),
+		resyncs:   counter("resyncs_total", "Subscribe requests for targets that were all subscribed to already."),
+		requests:  vector("requests_total", "Requests by operation and result.", "op", "code"),
+		stalls:    vector("stalls_total", "Stalls of a shard's feed by reason.", "reason"),
+		streams:   gauge("streams", "Viewers with an interest in the shard, or with one that ended just now."),
+		interests: gauge("interests", "Targets that are watched, summed over viewers."),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: prefix, Subsystem: system, Name: "delivery_seconds",
+			Help:    "From the keeper's observation of a change to its publication.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	var failures []error
+	for _, c := range []prometheus.Collector{
+		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.requests, m.stalls, m.streams, m.interests, m.latency,
+	} {
+		failures = append(failures, r.Register(c))
+	}
+	return m, errors.Join(failures...)
+}
+
+// published counts a message that went out.
+func (m *metrics) published(sent message, now time.Time) {
+	m.messages.Inc()
+	m.events.Add(float64(len(sent.told)))
+	for _, v := range sent.told {
+		if v.Observed != 0 {
+			m.latency.Observe(max(0, rollcall.MicrosOf(now).Sub(v.Observed).Seconds()))
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package fanout
+
+import (
+	"context"
+	"time"
+)
+
+// batch is how many messages are taken from the board at once. What is not taken
+// stays in the streams, where the latest change of each target wins: a server
+// that is slow to take messages delays and merges, and nothing piles up.
+const batch = 256
+
+// publishAll publishes what is due until ctx ends. It never holds the shard's lock
+// while the connection may block.
+func (sh *shard) publishAll(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-sh.wake:
+		case <-timer.C:
+		}
+		if !sh.fanout.nc.IsConnected() {
+			continue // the reconnect wakes it
+		}
+		next := sh.publishDue()
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// publishDue publishes up to a batch and returns when to go on.
+func (sh *shard) publishDue() (next time.Time) {
+	messages, next := sh.take()
+	names, m := sh.fanout.fabric.Names, sh.fanout.metrics
+	for _, message := range messages {
+		err := sh.fanout.nc.Publish(names.ViewEvents(message.viewer, sh.grant.Shard), message.data)
+		if err != nil {
+			m.failed.Inc() // the viewer sees the gap
+			continue
+		}
+		m.published(message, time.Now())
+	}
+	return next
+}
+
+func (sh *shard) take() ([]message, time.Time) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	b, m := sh.board, sh.fanout.metrics
+	messages, next := b.flush(time.Now(), batch)
+	for _, reason := range b.stalls {
+		m.stalls.WithLabelValues(reason).Inc()
+		sh.log.Warn("feed stalled", "reason", reason)
+	}
+	b.stalls = nil
+	m.coalesced.Add(float64(b.merged))
+	b.merged = 0
+	m.streams.WithLabelValues(sh.label).Set(float64(len(b.streams)))
+	m.interests.WithLabelValues(sh.label).Set(float64(b.interests))
+	return messages, next
+}
+
+// reconnected tells every viewer where its stream stands: messages may have been
+// lost with the old connection.
+func (sh *shard) reconnected() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.board.confirmAll(time.Now())
+	sh.rouse()
+}

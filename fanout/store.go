@@ -1,0 +1,178 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/feed"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
+)
+
+// A store keeps the interests of one shard in its bucket. Every write expects the
+// owner's record unchanged, so that a fanout that has lost the shard cannot add
+// an interest that its successor would not know.
+type store struct {
+	js     jetstream.JetStream
+	bucket string
+	ttl    time.Duration
+	fence  uint64 // revision of the owner's record
+}
+
+// takeOver makes the grant's holder the only one who may write.
+func (st *store) takeOver(ctx context.Context, g rollcall.Grant, holder string) error {
+	kv, err := st.js.KeyValue(ctx, st.bucket)
+	if err != nil {
+		return fmt.Errorf("fanout: bucket %s: %w", st.bucket, err)
+	}
+	var last wire.OwnerRecord
+	var revision uint64
+	entry, err := kv.Get(ctx, subjects.KeyOwner)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+	case err != nil:
+		return fmt.Errorf("fanout: owner of %s: %w", st.bucket, err)
+	default:
+		revision = entry.Revision()
+		if err := subjects.Decode(entry.Value(), &last); err != nil {
+			return fmt.Errorf("fanout: owner of %s: %w", st.bucket, err)
+		}
+	}
+	if last.Generation > g.Generation {
+		return fmt.Errorf("%w: %q owns generation %d", rollcall.ErrNotOwner, last.Holder, last.Generation)
+	}
+	value, err := subjects.Encode(&wire.OwnerRecord{Generation: g.Generation, Holder: holder})
+	if err != nil {
+		return err
+	}
+	if st.fence, err = kv.Update(ctx, subjects.KeyOwner, value, revision); err != nil {
+		return fmt.Errorf("fanout: taking over %s: %w", st.bucket, err)
+	}
+	return nil
+}
+
+// watch returns [rollcall.ErrNotOwner] when somebody else takes over.
+func (st *store) watch(ctx context.Context, generation uint64) error {
+	owner := subjects.KVSubject(st.bucket, subjects.KeyOwner)
+	reader := feed.New(st.js, feed.Config{Stream: subjects.KVStream(st.bucket), Subjects: []string{owner}})
+	return reader.Run(ctx, func(_ context.Context, b feed.Batch) error {
+		for _, m := range b.Msgs {
+			var record wire.OwnerRecord
+			if subjects.Decode(m.Data, &record) == nil && record.Generation > generation {
+				return fmt.Errorf("%w: %q owns generation %d", rollcall.ErrNotOwner, record.Holder, record.Generation)
+			}
+		}
+		return nil
+	})
+}
+
+// A storedPart is one record as it is found.
+type storedPart struct {
+	viewer  string
+	part    int
+	targets []string
+	written time.Time
+}
+
+// load reads every interest. What cannot be read is handed to bad and left out.
+func (st *store) load(ctx context.Context, bad func(subject string, err error)) ([]storedPart, error) {
+	var parts []storedPart
+	err := feed.All(ctx, st.js, subjects.KVStream(st.bucket), func(m feed.Msg) error {
+		key := subjects.KVKey(st.bucket, m.Subject)
+		if key == subjects.KeyOwner || subjects.KVGone(m.Header) {
+			return nil
+		}
+		p, err := readPart(key, m.Data)
+		if err != nil {
+			bad(m.Subject, err)
+			return nil
+		}
+		p.written = m.Time
+		parts = append(parts, p)
+		return nil
+	})
+	return parts, err
+}
+
+// maxParts is how many parts an interest can have at most: each but one is full,
+// or the viewer has unsubscribed from most of it.
+const maxParts = subjects.MaxTargets
+
+func readPart(key string, data []byte) (storedPart, error) {
+	viewer, n, err := subjects.ParseInterest(key)
+	if err != nil {
+		return storedPart{}, err
+	}
+	if n < 0 || n >= maxParts {
+		return storedPart{}, fmt.Errorf("%w: part %d", subjects.ErrMalformed, n)
+	}
+	var record wire.Interest
+	if err := subjects.Decode(data, &record); err != nil {
+		return storedPart{}, err
+	}
+	if len(record.Targets) > maxPart {
+		return storedPart{}, fmt.Errorf("%w: %d targets", subjects.ErrMalformed, len(record.Targets))
+	}
+	for _, t := range record.Targets {
+		if err := rollcall.CheckID(t); err != nil {
+			return storedPart{}, err
+		}
+	}
+	return storedPart{viewer: viewer, part: n, targets: record.Targets}, nil
+}
+
+// begin sends records to the store and returns how to wait for it. The order of
+// calls is the order of writes. A record without targets is left to expire at once.
+func (st *store) begin(viewer string, writes []partWrite) (wait func(context.Context) error) {
+	var futures []jetstream.PubAckFuture
+	var failed error
+	for _, w := range writes {
+		future, err := st.send(viewer, w)
+		if err != nil {
+			failed = err
+			break
+		}
+		futures = append(futures, future)
+	}
+	return func(ctx context.Context) error {
+		for _, f := range futures {
+			select {
+			case <-f.Ok():
+			case err := <-f.Err():
+				failed = errors.Join(failed, asLoss(err))
+			case <-ctx.Done():
+				return errors.Join(failed, ctx.Err())
+			}
+		}
+		return failed
+	}
+}
+
+func (st *store) send(viewer string, w partWrite) (jetstream.PubAckFuture, error) {
+	data, err := subjects.Encode(&wire.Interest{Targets: w.targets})
+	if err != nil {
+		return nil, err
+	}
+	ttl := st.ttl
+	if len(w.targets) == 0 {
+		ttl = time.Second
+	}
+	m := &nats.Msg{Subject: subjects.KVSubject(st.bucket, subjects.KeyInterest(viewer, w.part)), Data: data}
+	return st.js.PublishMsgAsync(m, jetstream.WithMsgTTL(ttl),
+		jetstream.WithExpectLastSequenceForSubject(st.fence, subjects.KVSubject(st.bucket, subjects.KeyOwner)))
+}
+
+// asLoss tells a write that was refused because of the fence.
+func asLoss(err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return fmt.Errorf("%w: %w", rollcall.ErrNotOwner, err)
+	}
+	return err
+}

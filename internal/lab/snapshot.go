@@ -1,0 +1,50 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"testing/synctest"
+)
+
+// Snapshot is what a stream's files held at one instant.
+type Snapshot struct {
+	stream string
+	dir    string
+}
+
+// Snapshot copies the files of a stream or, as KV_<bucket>, of a bucket, consumers
+// included. It needs no stop: nats-server writes messages of unreplicated streams
+// to the file before it acknowledges them, and the copy is made while everything
+// in the bubble waits. So it holds exactly what was acknowledged by now. Call it
+// inside a [Bubble].
+func (s *Server) Snapshot(stream string) *Snapshot {
+	s.t.Helper()
+	synctest.Wait()
+	snapshot := &Snapshot{stream, filepath.Join(s.t.TempDir(), stream)}
+	if err := os.CopyFS(snapshot.dir, os.DirFS(s.streamDir(stream))); err != nil {
+		s.t.Fatalf("lab: snapshot of %s: %v", stream, err)
+	}
+	return snapshot
+}
+
+// Restore puts a stream back to where it was, as a power failure does to writes
+// that were acknowledged but not synced. The server must be stopped. Other streams
+// keep their present: their writes were synced, as luck had it.
+func (s *Server) Restore(snapshot *Snapshot) {
+	s.t.Helper()
+	if s.Running() {
+		s.t.Fatalf("lab: stop the server before restoring %s", snapshot.stream)
+	}
+	dir := s.streamDir(snapshot.stream)
+	if err := os.RemoveAll(dir); err != nil {
+		s.t.Fatalf("lab: restoring %s: %v", snapshot.stream, err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(snapshot.dir)); err != nil {
+		s.t.Fatalf("lab: restoring %s: %v", snapshot.stream, err)
+	}
+}
+
+// streamDir is where nats-server keeps a stream of the only account.
+func (s *Server) streamDir(stream string) string {
+	return filepath.Join(s.dir, "jetstream", "$G", "streams", stream)
+}

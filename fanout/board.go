@@ -202,15 +202,15 @@ func (b *board) serve(s *stream, now time.Time) {
 		b.expire(s, now)
 		return
 	}
-	announce := reached(s.announceAt, now)
-	if announce {
-		s.announceAt = time.Time{}
-	}
 	switch {
-	case announce || reached(s.tellAt(now, b.window), now):
-		b.tell(s, announce, now)
-	case reached(s.confirmAt, now) && len(s.pending) > 0:
-		s.confirmAt = now.Add(confirmAfter) // a message comes anyway
+	case reached(s.announceAt, now):
+		b.announce(s, now)
+	case reached(s.tellAt(now, b.window), now):
+		b.tell(s, now)
+	case reached(s.confirmAt, now) && (len(s.pending) > 0 || !s.announceAt.IsZero()):
+		// A message with the next seq comes anyway. Repeating the seq with a
+		// position that has not been announced would pass for the announcement.
+		s.confirmAt = now.Add(confirmAfter)
 	case reached(s.confirmAt, now):
 		b.confirm(s)
 	}

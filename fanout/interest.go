@@ -185,7 +185,10 @@ func (b *board) unsubscribe(viewer string, targets []string, all bool, now time.
 		b.empty(s)
 		s.deadline = now.Add(b.ttl)
 	}
-	s.announceAt = now
+	// The seq moves at once, so that the answer tells whoever asked what the
+	// others hear next.
+	s.seq++
+	s.confirmAt = now
 	b.retime(s, now)
 	return p.writes
 }

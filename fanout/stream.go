@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rollcall-io/rollcall/subjects"
@@ -111,9 +112,9 @@ const (
 	confirmAfter = 2 * time.Second
 )
 
-// tell writes the next message of a stream: as many of the pending changes as it
-// holds, and the position. Without changes it is written only to announce.
-func (b *board) tell(s *stream, announce bool, now time.Time) {
+// tell writes the next message of a stream with as many of the pending changes as
+// it holds, if any of them is still one.
+func (b *board) tell(s *stream, now time.Time) {
 	m := message{viewer: s.viewer, data: make([]byte, 0, 512)}
 	position := b.position(s)
 	position.Seq++
@@ -124,18 +125,23 @@ func (b *board) tell(s *stream, announce bool, now time.Time) {
 	for ; done < len(s.pending) && len(m.told) < maxChanges && len(m.data) < limit; done++ {
 		b.tellOne(&m, s.pending[done], now)
 	}
-	s.pending = append(s.pending[:0], s.pending[done:]...)
-	clear(s.pending[len(s.pending):cap(s.pending)][:done])
-	if len(m.told) == 0 && !announce {
+	s.pending = slices.Delete(s.pending, 0, done)
+	if len(m.told) == 0 {
 		return
 	}
-	if len(m.told) > 0 {
-		m.data = append(m.data, ']')
-	}
-	m.data = append(m.data, '}')
+	m.data = append(m.data, "]}"...)
 	s.seq, s.sentAt, s.confirmAt = position.Seq, now, now.Add(confirmAfter)
 	s.tokens.take(now)
 	b.out = append(b.out, m)
+}
+
+// announce says where a stream stands under the next seq. It never holds changes:
+// a viewer that sees the position repeated without having seen the message itself
+// then knows that it lost changes, or nothing, by whether the position is new.
+func (b *board) announce(s *stream, now time.Time) {
+	s.seq++
+	b.confirm(s)
+	s.announceAt, s.confirmAt = time.Time{}, now.Add(confirmAfter)
 }
 
 func (b *board) tellOne(m *message, w *watch, now time.Time) {

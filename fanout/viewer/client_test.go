@@ -1,0 +1,138 @@
+package viewer_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/fanout"
+	"github.com/rollcall-io/rollcall/fanout/internal/stage"
+	"github.com/rollcall-io/rollcall/fanout/viewer"
+	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// A watcher is a running client that remembers every change.
+type watcher struct {
+	*viewer.Client
+	t    *testing.T
+	link *lab.Link
+	nc   *nats.Conn
+	stop func()
+	seen chan []viewer.Change
+}
+
+func watch(s *stage.Stage, cfg viewer.Config) *watcher {
+	s.T.Helper()
+	link := s.Server.NewLink()
+	nc := lab.Connect(s.T, link)
+	if cfg.Viewer == "" {
+		cfg.Viewer = "alice"
+	}
+	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	c, err := viewer.New(nc, cfg)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Run(ctx) }()
+	stop := func() { cancel(); <-ended }
+	s.T.Cleanup(stop)
+	w := &watcher{Client: c, t: s.T, link: link, nc: nc, stop: stop, seen: make(chan []viewer.Change, 1)}
+	w.seen <- nil
+	go func() {
+		for change := range c.Changes() {
+			w.seen <- append(<-w.seen, change)
+		}
+	}()
+	return w
+}
+
+// changes returns what was seen since the last call.
+func (w *watcher) changes() []viewer.Change {
+	seen := <-w.seen
+	w.seen <- nil
+	return seen
+}
+
+func (w *watcher) mustWatch(targets ...string) {
+	w.t.Helper()
+	if err := w.Watch(w.t.Context(), targets...); err != nil {
+		w.t.Fatalf("watching: %v", err)
+	}
+}
+
+// expect checks what is shown, as "status" or "unknown/reason"; "" is nothing.
+func (w *watcher) expect(want map[string]string) {
+	w.t.Helper()
+	got := make(map[string]string)
+	for target := range want {
+		got[target] = shown(w.State(target))
+	}
+	if !maps.Equal(got, want) {
+		w.t.Errorf("shown %v, want %v", got, want)
+	}
+}
+
+func shown(state viewer.State, ok bool) string {
+	switch {
+	case !ok:
+		return ""
+	case state.Reason != "":
+		return string(state.View.Status) + "/" + state.Reason
+	}
+	return string(state.View.Status)
+}
+
+// statuses lists what a target was shown as.
+func statuses(changes []viewer.Change, target string) (all []string) {
+	for _, c := range changes {
+		if c.Target == target {
+			all = append(all, shown(c.State, true))
+		}
+	}
+	return all
+}
+
+func TestWatchAndUnwatch(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := stage.New(t, 4)
+		s.Set("bob", rollcall.Active)
+		s.Set("carol", rollcall.Offline)
+		s.Start(fanout.Config{})
+		w := watch(s, viewer.Config{})
+		w.mustWatch("bob", "carol", "nobody")
+		w.expect(map[string]string{"bob": "online", "carol": "offline", "nobody": ""})
+		s.Set("carol", rollcall.Idle)
+		s.Set("nobody", rollcall.Active)
+		time.Sleep(time.Second)
+		w.expect(map[string]string{"bob": "online", "carol": "online", "nobody": "online"})
+		s.Delete("bob")
+		time.Sleep(time.Second)
+		w.expect(map[string]string{"bob": ""})
+		changes := w.changes()
+		if got := statuses(changes, "bob"); len(got) != 2 || got[1] != string(subjects.StatusWithdrawn) {
+			t.Errorf("bob was shown as %v", got)
+		}
+		if got := statuses(changes, "carol"); len(got) != 2 {
+			t.Errorf("carol was shown as %v", got)
+		}
+		for range 2 {
+			if err := w.Unwatch(t.Context(), "carol"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Set("carol", rollcall.Offline)
+		time.Sleep(time.Minute)
+		if changes := w.changes(); len(changes) > 0 {
+			t.Errorf("after the unwatch: %+v", changes)
+		}
+	})
+}

@@ -1,0 +1,258 @@
+package viewer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// chunk is how many targets one request names: an answer stays far below the
+// server's message limit.
+const chunk = 1000
+
+// Watch adds targets and returns when the first answer for each of them is in. It
+// waits for [Client.Run] to begin, and tries again while the fanout is away.
+//
+// If ctx ends before, the targets stay watched and are answered when the fanout is
+// back. If the fanout refuses them, the error is a [*subjects.Error], and those
+// that were not watched before are not watched now.
+func (c *Client) Watch(ctx context.Context, targets ...string) error {
+	if err := checkTargets(targets); err != nil {
+		return err
+	}
+	if err := c.begun(ctx); err != nil {
+		return err
+	}
+	var added []string
+	err := error(nil)
+	c.update(func(r *Reducer) {
+		added = r.Want(targets...)
+		if total := r.Wanted(); total > subjects.MaxTargets {
+			r.Unwant(added...)
+			err = subjects.Errorf(subjects.CodeTooManyTargets, "%d targets in all, the limit is %d", total, subjects.MaxTargets)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for part := range chunks(targets) {
+		if err = c.insist(ctx, func() error { return c.subscribe(ctx, part, nil) }); err != nil {
+			break
+		}
+	}
+	if refused(err) {
+		c.update(func(r *Reducer) { r.Unwant(added...) })
+		c.queue.drop(added...)
+	}
+	return err
+}
+
+// Unwatch removes targets; nothing is delivered for them afterwards. It is
+// idempotent. If it fails, the fanout may go on telling of them, which does no
+// harm, until the viewer's interest ends.
+func (c *Client) Unwatch(ctx context.Context, targets ...string) error {
+	if len(targets) == 0 {
+		return nil // to the fanout, no targets would mean all
+	}
+	if err := checkTargets(targets); err != nil {
+		return err
+	}
+	if err := c.begun(ctx); err != nil {
+		return err
+	}
+	var left func()
+	c.update(func(r *Reducer) {
+		left = r.Leave(targets...)
+		r.Unwant(targets...)
+	})
+	c.queue.drop(targets...)
+	defer c.update(func(*Reducer) { left() })
+	return c.insist(ctx, func() error {
+		reply, err := c.ask(ctx, subjects.OpUnsubscribe, func() []string { return targets })
+		if err == nil {
+			c.update(func(r *Reducer) { r.Unsubscribed(reply, time.Now()) })
+		}
+		return err
+	})
+}
+
+// Get returns the views of targets once. A target that the viewer may not see is
+// not in the result. If the feed of its shard is stalled, the status is unknown.
+func (c *Client) Get(ctx context.Context, targets ...string) (map[string]State, error) {
+	if err := checkTargets(targets); err != nil {
+		return nil, err
+	}
+	once := NewReducer()
+	once.Want(targets...)
+	for part := range chunks(targets) {
+		err := c.insist(ctx, func() error {
+			reply, err := c.ask(ctx, subjects.OpGet, func() []string { return part })
+			if err == nil {
+				once.Reply(reply, Answer{Asked: part}, time.Now())
+				c.update(func(r *Reducer) { r.Reply(reply, Answer{Asked: part, Once: true}, time.Now()) })
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	states := make(map[string]State)
+	for _, t := range targets {
+		if state, ok := once.State(t); ok {
+			states[t] = state
+		}
+	}
+	return states, nil
+}
+
+func checkTargets(targets []string) error {
+	if len(targets) == 0 {
+		return subjects.Errorf(subjects.CodeNoTargets, "name at least one target")
+	}
+	if len(targets) > subjects.MaxTargets {
+		return subjects.Errorf(subjects.CodeTooManyTargets, "%d targets, the limit is %d", len(targets), subjects.MaxTargets)
+	}
+	for i, t := range targets {
+		if err := rollcall.CheckID(t); err != nil {
+			return subjects.Errorf(subjects.CodeInvalidID, "target %d: %v", i, err)
+		}
+	}
+	return nil
+}
+
+func (c *Client) begun(ctx context.Context) error {
+	select {
+	case <-c.started:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// errStale says that a fanout answered that no longer owns a shard.
+var errStale = errors.New("viewer: answered by a former owner")
+
+// subscribe asks for those of the targets that are still wanted. base counts the
+// shards that a resync has an answer from; nil is no resync.
+func (c *Client) subscribe(ctx context.Context, targets []string, base *resync) error {
+	var asked []string
+	reply, err := c.ask(ctx, subjects.OpSubscribe, func() []string {
+		asked = c.stillWanted(targets)
+		return asked
+	})
+	if errors.Is(err, &subjects.Error{Code: subjects.CodeTooLarge}) && len(asked) > 1 {
+		half := len(asked) / 2
+		if err := c.subscribe(ctx, asked[:half], base); err != nil {
+			return err
+		}
+		return c.subscribe(ctx, asked[half:], base)
+	}
+	if err != nil || len(asked) == 0 {
+		return err
+	}
+	fresh := true
+	c.update(func(r *Reducer) {
+		fresh = r.Reply(reply, Answer{Asked: asked, Base: base.first(reply)}, time.Now())
+	})
+	if !fresh {
+		return errStale
+	}
+	return nil
+}
+
+func (c *Client) stillWanted(targets []string) (wanted []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range targets {
+		if c.reducer.Wants(t) {
+			wanted = append(wanted, t)
+		}
+	}
+	return wanted
+}
+
+// ask sends one request. Which targets it names is decided when it is its turn;
+// none means that there is nothing to ask any more, except for a refresh.
+func (c *Client) ask(ctx context.Context, op subjects.Op, targets func() []string) (subjects.Reply, error) {
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done():
+		return subjects.Reply{}, ctx.Err()
+	}
+	var body []byte
+	if op != subjects.OpRefresh {
+		names := targets()
+		if len(names) == 0 {
+			return subjects.Reply{}, nil
+		}
+		var err error
+		if body, err = json.Marshal(subjects.Request{Targets: names}); err != nil {
+			return subjects.Reply{}, fmt.Errorf("viewer: %s: %w", op, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	m, err := c.nc.RequestWithContext(ctx, c.names.Request(op, c.cfg.Viewer), body)
+	if err != nil {
+		return subjects.Reply{}, fmt.Errorf("viewer: %s: %w", op, err)
+	}
+	return decodeAnswer(m)
+}
+
+func decodeAnswer(m *nats.Msg) (subjects.Reply, error) {
+	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" {
+		return subjects.Reply{}, &subjects.Error{Code: subjects.Code(code), Message: m.Header.Get(micro.ErrorHeader)}
+	}
+	return subjects.DecodeReply(m.Data)
+}
+
+// refused says that trying again does not help.
+func refused(err error) bool {
+	var refusal *subjects.Error
+	return errors.As(err, &refusal) && refusal.Code != subjects.CodeUnavailable && refusal.Code != subjects.CodeInternal
+}
+
+// insist tries until it works, is refused, or ctx ends.
+func (c *Client) insist(ctx context.Context, try func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := try()
+		if err == nil || refused(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(backoff(attempt)):
+		}
+	}
+}
+
+// backoff is a random pause that grows from a quarter of a second to ten seconds.
+func backoff(attempt int) time.Duration {
+	limit := min(250*time.Millisecond<<min(attempt, 10), 10*time.Second)
+	return limit/2 + rand.N(limit/2)
+}
+
+// chunks splits targets into requests.
+func chunks(targets []string) func(func([]string) bool) {
+	return func(yield func([]string) bool) {
+		for len(targets) > 0 {
+			n := min(len(targets), chunk)
+			if !yield(targets[:n]) {
+				return
+			}
+			targets = targets[n:]
+		}
+	}
+}

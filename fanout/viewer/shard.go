@@ -1,0 +1,155 @@
+package viewer
+
+import (
+	"time"
+
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// A shard is where the stream of one shard stands for this client.
+type shard struct {
+	known      bool
+	generation uint64
+	seq        uint64 // every message up to here has come, or is covered by lost
+	feed       subjects.Feed
+	reason     string
+	targets    int // of the viewer, as of the last answer to this client
+
+	// lost is set when messages up to lostSeq may be missing: subscribe again.
+	lost    bool
+	lostSeq uint64
+	// claimed is a seq that an answer told of, which has claimedAt plus a moment
+	// to come: answers and messages take different ways.
+	claimed   uint64
+	claimedAt time.Time
+	leaving   int // unsubscribes of this client that are under way
+}
+
+func (s *shard) lose(seq uint64) {
+	s.lost, s.lostSeq = true, max(s.lostSeq, seq)
+}
+
+// adopt takes a position over as it is, without asking what came before.
+func (s *shard) adopt(p subjects.Position) {
+	s.known, s.generation, s.seq, s.targets = true, p.Generation, p.Seq, p.Targets
+	s.claimed, s.lostSeq = 0, 0
+}
+
+// hear takes the state of the feed over and says whether it is new.
+func (s *shard) hear(p subjects.Position) bool {
+	changed := s.feed != p.Feed || s.reason != p.Reason
+	s.feed, s.reason = p.Feed, p.Reason
+	return changed
+}
+
+// message takes the position of a message into account and says whether the feed
+// has changed. The generation is not below the shard's.
+func (s *shard) message(m subjects.Message) (feed bool) {
+	p := m.Position
+	switch {
+	case !s.known:
+		s.adopt(p)
+		return s.hear(p)
+	case p.Generation > s.generation:
+		s.adopt(p)
+		s.lose(p.Seq)
+		return s.hear(p)
+	case p.Seq < s.seq:
+		return false // late or repeated
+	case p.Seq == s.seq:
+		return s.hear(p)
+	}
+	next := p.Seq == s.seq+1
+	feed = s.hear(p)
+	left := p.Targets < s.targets
+	s.seq = p.Seq
+	if p.Seq >= s.claimed {
+		s.claimed = 0
+	}
+	switch {
+	case !next:
+		s.lose(p.Seq)
+	case len(m.Changes) > 0 || feed:
+	case left && s.leaving > 0:
+	default:
+		// It either repeats the position of a message that was lost, or says that
+		// another client of this viewer has unsubscribed, maybe from our targets.
+		s.lose(p.Seq)
+	}
+	return feed
+}
+
+// answer takes the position of a snapshot into account. A base stands for all that
+// was said before it.
+func (s *shard) answer(p subjects.Position, base bool, now time.Time) (feed bool) {
+	switch {
+	case !s.known:
+		s.adopt(p)
+		s.lost = false
+		return s.hear(p)
+	case p.Generation > s.generation:
+		s.adopt(p)
+		s.lost = !base
+	case base:
+		s.targets = p.Targets
+		if p.Seq >= s.lostSeq {
+			s.lost, s.lostSeq = false, 0
+		}
+		if p.Seq >= s.seq {
+			s.seq, s.claimed = p.Seq, 0
+		}
+	default:
+		s.targets = p.Targets
+		s.claim(p.Seq, now)
+	}
+	if p.Seq < s.seq {
+		return false
+	}
+	return s.hear(p)
+}
+
+// claim notes that messages up to seq were sent.
+func (s *shard) claim(seq uint64, now time.Time) {
+	if seq > s.seq && seq > s.claimed {
+		s.claimed, s.claimedAt = seq, now
+	}
+}
+
+// unsubscribed takes the answer to this client's unsubscribe into account. If it
+// removed something, the last seq says just that.
+func (s *shard) unsubscribed(p subjects.Position, now time.Time) {
+	if !s.known || p.Generation != s.generation {
+		return
+	}
+	if p.Targets < s.targets && p.Seq == s.seq+1 {
+		s.seq = p.Seq
+	}
+	s.targets = p.Targets
+	s.claim(p.Seq, now)
+}
+
+// refreshed compares a position with ours.
+func (s *shard) refreshed(p subjects.Position, now time.Time) (feed bool) {
+	switch {
+	case p.Generation > s.generation:
+		s.adopt(p)
+		s.lose(p.Seq)
+	case p.Targets != s.targets:
+		s.targets = p.Targets
+		s.lose(p.Seq)
+	}
+	s.claim(p.Seq, now)
+	if p.Seq < s.seq {
+		return false
+	}
+	return s.hear(p)
+}
+
+// overdue gives up on messages that an answer told of a while ago.
+func (s *shard) overdue(now time.Time, grace time.Duration) {
+	if s.claimed > s.seq && now.Sub(s.claimedAt) >= grace {
+		s.seq = s.claimed
+		s.lose(s.claimed)
+		s.claimed = 0
+	}
+}

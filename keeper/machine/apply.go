@@ -1,6 +1,9 @@
 package machine
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -22,17 +25,29 @@ func (m *Machine) Apply(at rollcall.Micros, seq uint64, from Source, f *wire.Fra
 		return
 	}
 	m.stats.Frames++
+	if e := m.edges[from.Edge]; e != nil && f.Number != e.frame+1 {
+		e.listing = nil // a frame is lost: it may have been a part of the roster
+	}
 	for _, entry := range f.Entries {
 		m.stats.Entries++
 		m.entry(seq, from.Edge, f.Incarnation, entry)
+		m.settle(seq)
+	}
+	if e := m.edges[from.Edge]; e != nil {
+		e.frame = f.Number
 	}
 }
 
 // Pass notes a message that cannot be read. Its time and sequence count all the
-// same; what it said is repaired by the next digest.
+// same; what it said is repaired by the next digest. It may have been a part of
+// any roster, so that no open one can be believed to be whole.
 func (m *Machine) Pass(at rollcall.Micros, seq uint64) {
-	if m.advance(at, seq) {
-		m.stats.Malformed++
+	if !m.advance(at, seq) {
+		return
+	}
+	m.stats.Malformed++
+	for _, e := range m.edges {
+		e.listing = nil
 	}
 }
 
@@ -41,6 +56,7 @@ func (m *Machine) advance(at rollcall.Micros, seq uint64) bool {
 	if seq <= m.seq {
 		return false
 	}
+	m.before = position{m.seq, m.now, m.resumed}
 	m.seq = seq
 	if m.now != 0 && at.Sub(m.now) > m.params.Outage {
 		m.resumed = at
@@ -57,7 +73,10 @@ func (m *Machine) entry(seq uint64, edgeID string, incarnation uint64, entry *wi
 		return
 	}
 	e := m.edges[edgeID]
-	if e == nil || e.incarnation != incarnation {
+	if !e.registered(incarnation) {
+		if e != nil && !e.leased {
+			e.renewed = m.now // it is alive, and registers when it is told to
+		}
 		m.stats.Unregistered++
 		m.tell(seq, edgeID, incarnation, wire.Control_KIND_UNREGISTERED)
 		return
@@ -72,8 +91,7 @@ func (m *Machine) entry(seq uint64, edgeID string, incarnation uint64, entry *wi
 	case wire.Kind_KIND_RENEW:
 		m.renew(seq, e, entry)
 	case wire.Kind_KIND_ROSTER_BEGIN:
-		e.roster++
-		e.rosterSince = seq
+		m.rosterBegin(e)
 	case wire.Kind_KIND_ROSTER:
 		m.rosterEntry(seq, e, entry)
 	case wire.Kind_KIND_ROSTER_END:
@@ -85,47 +103,60 @@ func (m *Machine) entry(seq uint64, edgeID string, incarnation uint64, entry *wi
 	}
 }
 
-// key names a connection of the edge's present process.
-func (e *edge) key(conn uint64) claimKey { return claimKey{e.incarnation, conn} }
+// find returns the connection that an entry of the edge's present process speaks
+// of. The user is a part of its name, although its number would do: so an entry
+// can depend on no other user's record, which may be ahead in a replay.
+func (m *Machine) find(e *edge, entry *wire.Entry) *claim {
+	u := m.users[entry.User]
+	if u == nil {
+		return nil
+	}
+	i := slices.IndexFunc(u.endpoints, func(ep *endpoint) bool { return ep.device == entry.Device })
+	if i < 0 {
+		return nil
+	}
+	return u.endpoints[i].claim(e, entry.Conn)
+}
+
+func (ep *endpoint) claim(e *edge, conn uint64) *claim {
+	if c := ep.current; c != nil && c.is(e, conn) {
+		return c
+	}
+	for _, c := range ep.stale {
+		if c.is(e, conn) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (c *claim) is(e *edge, conn uint64) bool {
+	return c.edge == e && c.incarnation == e.incarnation && c.conn == conn
+}
 
 // open adds a claim and makes it current unless a newer connection of its
 // endpoint is known.
 func (m *Machine) open(seq uint64, e *edge, entry *wire.Entry) {
-	u := m.user(entry.User)
-	c := e.claims[e.key(entry.Conn)]
-	if c != nil {
+	if c := m.find(e, entry); c != nil {
 		c.roster = e.roster
-	}
-	switch {
-	case seq <= u.seq:
-		return // in the record that was loaded
-	case c != nil:
-		m.reopen(seq, c, entry)
+		m.setState(seq, c, entry) // a repetition is news of the state
 		return
 	}
-	ep := u.endpoint(entry.Device)
-	c = &claim{
-		claimKey: e.key(entry.Conn), endpoint: ep, edge: e, epoch: int64(m.notAfterNow(entry.Epoch)),
-		state: stateOf(entry.State), activity: entry.Activity, digest: digestOf(entry), roster: e.roster,
+	if m.recorded(m.users[entry.User], seq) {
+		return
 	}
-	e.claims[c.claimKey] = c
-	e.digest += c.digest
-	m.touch(u, seq)
+	u := m.user(entry.User)
+	c := m.claim(e, u.endpoint(entry.Device), entry)
+	m.change(u, seq)
 	if m.isStale(c) {
 		m.stats.RejectedStale++
 		m.setStale(seq, c)
 		return
 	}
-	if old := ep.current; old != nil {
-		m.setStale(seq, old)
-	} else {
-		m.stats.DeviceFlips++
-	}
-	ep.current, ep.epoch = c, c.epoch
+	m.setCurrent(seq, c)
 	if u.shown.state == rollcall.Offline && rollcall.Micros(c.epoch) < u.shown.observed {
 		m.stats.FalseOfflines++
 	}
-	m.show(u, seq)
 }
 
 // isStale says whether a newer connection of the endpoint is or was there. One of
@@ -137,56 +168,61 @@ func (m *Machine) isStale(c *claim) bool {
 	return c.epoch < c.endpoint.epoch
 }
 
-// reopen takes a repetition of an open as news of the state.
-func (m *Machine) reopen(seq uint64, c *claim, entry *wire.Entry) {
-	if c.endpoint.device != entry.Device || c.endpoint.user.id != entry.User {
-		m.stats.Malformed++
+func (m *Machine) setCurrent(seq uint64, c *claim) {
+	ep := c.endpoint
+	if ep.current != nil {
+		m.setStale(seq, ep.current)
+	} else {
+		m.stats.DeviceFlips++
+	}
+	ep.current, ep.epoch = c, c.epoch
+}
+
+// claim adds what an edge says it holds; whether it counts is decided later.
+func (m *Machine) claim(e *edge, ep *endpoint, entry *wire.Entry) *claim {
+	c := &claim{
+		incarnation: e.incarnation, conn: entry.Conn, endpoint: ep, edge: e, epoch: int64(m.epoch(entry.Epoch)),
+		state: present(entry.State), activity: entry.Activity, digest: digestOf(entry), roster: e.roster,
+	}
+	e.add(c)
+	return c
+}
+
+func (m *Machine) state(seq uint64, e *edge, entry *wire.Entry) {
+	c := m.find(e, entry)
+	if c == nil {
+		m.stats.Ignored++ // lost with its open; the digest brings both back
 		return
 	}
 	m.setState(seq, c, entry)
 }
 
-func (m *Machine) state(seq uint64, e *edge, entry *wire.Entry) {
-	c := e.claims[e.key(entry.Conn)]
-	if c == nil || c.endpoint.user.id != entry.User {
-		m.stats.Ignored++ // lost with its open; the digest brings both back
-		return
-	}
-	if seq > c.endpoint.user.seq {
-		m.setState(seq, c, entry)
-	}
-}
-
 func (m *Machine) setState(seq uint64, c *claim, entry *wire.Entry) {
 	d := digestOf(entry)
-	if d == c.digest {
+	if d == c.digest || m.recorded(c.endpoint.user, seq) {
 		return
 	}
 	c.edge.digest += d - c.digest
-	c.digest, c.state, c.activity = d, stateOf(entry.State), entry.Activity
-	m.touch(c.endpoint.user, seq)
-	m.show(c.endpoint.user, seq)
+	c.digest, c.state, c.activity = d, present(entry.State), entry.Activity
+	m.change(c.endpoint.user, seq)
 }
 
 // close ends exactly the connection that it names. A connection that is no longer
 // current ends without any effect on its user.
 func (m *Machine) close(seq uint64, e *edge, entry *wire.Entry) {
-	c := e.claims[e.key(entry.Conn)]
-	if c == nil || c.endpoint.user.id != entry.User {
+	c := m.find(e, entry)
+	switch {
+	case c == nil:
 		m.stats.Ignored++
 		return
-	}
-	if seq <= c.endpoint.user.seq {
+	case m.recorded(c.endpoint.user, seq):
 		return
 	}
 	if !c.current() && entry.Reason != wire.Reason_REASON_REPLACED {
 		m.stats.RejectedStale++
 	}
-	left := departure{rollcall.WayClose, m.clamp(entry.At)}
-	seen := left.since
-	if entry.Seen != 0 {
-		seen = m.clamp(entry.Seen)
-	}
+	left := departure{rollcall.WayClose, m.clamp(cmp.Or(entry.At, int64(m.now)))}
+	seen := m.clamp(cmp.Or(entry.Seen, int64(left.since)))
 	if entry.Reason == wire.Reason_REASON_PING_TIMEOUT {
 		left = departure{rollcall.WayHalfOpen, seen}
 	}
@@ -196,8 +232,7 @@ func (m *Machine) close(seq uint64, e *edge, entry *wire.Entry) {
 // drop removes a claim, and its connection if it is the current one.
 func (m *Machine) drop(seq uint64, c *claim, left departure, seen rollcall.Micros) {
 	ep, u, e := c.endpoint, c.endpoint.user, c.edge
-	delete(e.claims, c.claimKey)
-	e.digest -= c.digest
+	e.remove(c)
 	if c.current() {
 		ep.current = nil
 		u.left = left
@@ -207,8 +242,7 @@ func (m *Machine) drop(seq uint64, c *claim, left departure, seen rollcall.Micro
 		e.stale--
 		ep.removeStale(c)
 	}
-	m.touch(u, seq)
-	m.show(u, seq)
+	m.change(u, seq)
 }
 
 // setStale keeps a claim that is not current, so that its edge's digest is still
@@ -220,10 +254,7 @@ func (m *Machine) setStale(seq uint64, c *claim) {
 }
 
 func (ep *endpoint) removeStale(c *claim) {
-	for i, s := range ep.stale {
-		if s == c {
-			ep.stale = append(ep.stale[:i], ep.stale[i+1:]...)
-			return
-		}
+	if i := slices.Index(ep.stale, c); i >= 0 {
+		ep.stale = slices.Delete(ep.stale, i, i+1)
 	}
 }

@@ -13,30 +13,34 @@ import (
 // that an earlier one held under the same id.
 func (m *Machine) hello(seq uint64, id string, incarnation uint64) {
 	e := m.edges[id]
-	if e != nil && seq <= e.seq {
-		return
-	}
 	if e == nil {
-		e = newEdge(id, incarnation)
+		e = &edge{id: id}
 		m.edges[id] = e
 	}
-	if e.incarnation != incarnation {
-		m.stats.EdgeRestarts++
-		e.incarnation, e.rosterSince = incarnation, 0
+	e.listing = nil // whoever registers has begun anew
+	if seq <= e.loaded {
+		return
 	}
+	if e.leased && e.incarnation != incarnation {
+		m.stats.EdgeRestarts++
+	}
+	e.leased, e.incarnation = true, incarnation
 	m.dropIf(seq, e, departure{rollcall.WayEdgeRestart, m.now}, func(c *claim) bool { return c.incarnation != incarnation })
 	m.extend(seq, e)
 }
 
 // renew extends the lease and compares what the edge holds with what it claimed.
 func (m *Machine) renew(seq uint64, e *edge, entry *wire.Entry) {
-	if seq <= e.seq {
+	if e.listing != nil && m.now.Sub(e.listing.now) > m.params.LeaseTTL {
+		e.listing = nil // its end is lost, and no checkpoint passes it
+	}
+	if seq <= e.loaded {
 		return
 	}
 	m.stats.Renewals++
 	m.stats.RenewedConnections += entry.Count
 	m.extend(seq, e)
-	if seq <= m.loaded {
+	if seq <= m.replay.end {
 		return
 	}
 	if entry.Count != uint64(len(e.claims)) || subjects.Digest(entry.Digest) != e.digest {
@@ -55,6 +59,10 @@ func (m *Machine) renew(seq uint64, e *edge, entry *wire.Entry) {
 func (m *Machine) extend(seq uint64, e *edge) {
 	e.renewed = m.now
 	m.touchEdge(e, seq)
+	m.watchLease(e)
+}
+
+func (m *Machine) watchLease(e *edge) {
 	if ends := m.leaseEnds(e); m.leaseCheck == 0 || ends < m.leaseCheck {
 		m.leaseCheck = ends
 	}
@@ -72,7 +80,7 @@ func (m *Machine) leaseEnds(e *edge) rollcall.Micros {
 
 // leave is the polite end of a lease.
 func (m *Machine) leave(seq uint64, e *edge) {
-	if seq <= e.seq {
+	if seq <= e.loaded {
 		return
 	}
 	m.dropAll(seq, e, departure{rollcall.WayClose, m.now})
@@ -87,23 +95,34 @@ func (m *Machine) expire(seq uint64) {
 	m.leaseCheck = 0
 	var dead []*edge
 	for _, e := range m.edges {
-		switch ends := m.leaseEnds(e); {
-		case ends <= m.now:
+		if m.leaseEnds(e) <= m.now {
 			dead = append(dead, e)
-		case m.leaseCheck == 0 || ends < m.leaseCheck:
-			m.leaseCheck = ends
+		} else {
+			m.watchLease(e)
 		}
 	}
-	slices.SortFunc(dead, func(a, b *edge) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(dead, func(a, b *edge) int { // who was on several edges left with the last one
+		return cmp.Or(cmp.Compare(a.renewed, b.renewed), cmp.Compare(a.id, b.id))
+	})
 	for _, e := range dead {
-		m.stats.LeaseExpiries++
+		if e.leased {
+			m.stats.LeaseExpiries++
+		}
 		m.dropAll(seq, e, departure{rollcall.WayEdgeCrash, e.renewed})
 		m.removeEdge(e)
 	}
 }
 
+// removeEdge ends a lease. What is left of the claims belongs to users whose
+// records are ahead of the log that is being read again: the edge will be back
+// before they are reached.
 func (m *Machine) removeEdge(e *edge) {
-	delete(m.edges, e.id)
+	e.leased, e.listing = false, nil
+	if len(e.claims) == 0 {
+		delete(m.edges, e.id)
+	} else {
+		m.watchLease(e)
+	}
 	m.dirtyEdges[e.id] = struct{}{}
 }
 
@@ -119,7 +138,7 @@ func (m *Machine) dropIf(seq uint64, e *edge, left departure, chosen func(*claim
 		return 0
 	}
 	for _, c := range e.sorted() {
-		if chosen(c) && seq > c.endpoint.user.seq {
+		if chosen(c) && !m.recorded(c.endpoint.user, seq) {
 			m.drop(seq, c, left, e.renewed)
 			dropped++
 		}
@@ -130,14 +149,20 @@ func (m *Machine) dropIf(seq uint64, e *edge, left departure, chosen func(*claim
 // sorted lists the claims in a fixed order, so that a replay does the same things
 // in the same order.
 func (e *edge) sorted() []*claim {
-	claims := make([]*claim, 0, len(e.claims))
-	for _, c := range e.claims {
-		claims = append(claims, c)
-	}
+	claims := slices.Clone(e.claims)
 	slices.SortFunc(claims, func(a, b *claim) int {
-		return cmp.Or(cmp.Compare(a.incarnation, b.incarnation), cmp.Compare(a.conn, b.conn))
+		return cmp.Or(cmp.Compare(a.incarnation, b.incarnation), cmp.Compare(a.conn, b.conn),
+			cmp.Compare(a.endpoint.user.id, b.endpoint.user.id), cmp.Compare(a.endpoint.device, b.endpoint.device))
 	})
 	return claims
+}
+
+// rosterBegin opens a roster. It is remembered where, because its marks are in no
+// record: a restarted keeper reads it again.
+func (m *Machine) rosterBegin(e *edge) {
+	begin := m.before
+	e.listing = &begin
+	e.roster++
 }
 
 // rosterEntry is a connection that the edge holds; what differs is repaired.
@@ -151,10 +176,10 @@ func (m *Machine) rosterEntry(seq uint64, e *edge, entry *wire.Entry) {
 // rosterEnd drops what the edge no longer holds. The end of a roster whose begin
 // was not seen says nothing.
 func (m *Machine) rosterEnd(seq uint64, e *edge) {
-	if e.rosterSince == 0 {
+	if e.listing == nil {
 		return
 	}
-	e.rosterSince = 0
+	e.listing = nil
 	unlisted := func(c *claim) bool { return c.roster != e.roster }
 	m.stats.Repaired += uint64(m.dropIf(seq, e, departure{rollcall.WayRepaired, m.now}, unlisted))
 }

@@ -1,6 +1,9 @@
 package machine
 
 import (
+	"cmp"
+	"container/list"
+
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -14,19 +17,19 @@ type Machine struct {
 	users     map[string]*user
 	edges     map[string]*edge
 	deadlines deadlines // users whose offline is due
-	gone      []*user   // offline users, in the order of publication
+	gone      list.List // offline users, in the order of publication
 
 	now     rollcall.Micros // highest store time applied
 	resumed rollcall.Micros // when the log went on after its last gap
 	seq     uint64          // last sequence applied
-	// loaded is the highest sequence in the records: up to here the claims may
-	// be ahead of the log that is being read again, so digests say nothing.
-	loaded uint64
-	ahead  []aheadView // views that the records do not explain; see Load
+	before  position        // where the log was before the last message
+	saved   uint64          // the last checkpoint handed out
+	replay  replay
 
 	// leaseCheck is the earliest instant at which a lease can have run out.
 	leaseCheck rollcall.Micros
 
+	unsettled  []*user // whose connections changed; see settle
 	dirtyUsers []*user
 	dirtyEdges map[string]struct{}
 	controls   controls
@@ -51,9 +54,12 @@ func (m *Machine) Sequence() uint64 { return m.seq }
 // Stats returns the counters.
 func (m *Machine) Stats() Stats {
 	s := m.stats
-	s.Users, s.Edges, s.Connections, s.Online = len(m.users), len(m.edges), 0, m.stats.Online
+	s.Users = len(m.users)
 	for _, e := range m.edges {
 		s.Connections += len(e.claims)
+		if e.leased {
+			s.Edges++
+		}
 	}
 	return s
 }
@@ -64,11 +70,13 @@ type user struct {
 	id        string
 	endpoints []*endpoint
 	seq       uint64 // last sequence applied here
+	loaded    uint64 // the sequence of the record that was loaded
 	seen      rollcall.Micros
 	offlineAt rollcall.Micros // when offline is due; 0 while not
 	slot      int             // place in Machine.deadlines, −1 while not in it
 	shown     shown
 	left      departure
+	gone      *list.Element // place in Machine.gone, nil while not in it
 
 	dirty     bool // the record must be written
 	viewDirty bool // the view must be written
@@ -100,27 +108,22 @@ type endpoint struct {
 
 // A claim is a connection that an edge says it holds.
 type claim struct {
-	claimKey
-	endpoint *endpoint
-	edge     *edge
-	epoch    int64
-	state    rollcall.State
-	activity string
-	digest   subjects.Digest
-	roster   uint32 // the roster that last listed it
-}
-
-// claimKey names a connection of an edge. The incarnation matters when records
-// are loaded of which only some were written after the edge had restarted.
-type claimKey struct {
-	incarnation uint64
+	endpoint    *endpoint
+	edge        *edge
+	incarnation uint64 // of a process after the edge's, if its record is ahead
 	conn        uint64
+	epoch       int64
+	state       rollcall.State
+	activity    string
+	digest      subjects.Digest
+	slot        int    // place in edge.claims
+	roster      uint32 // the roster that last listed it
 }
 
 func (c *claim) current() bool { return c.endpoint.current == c }
 
-// newer orders two connections of an endpoint in the same way on both sides of a
-// clock tick: by epoch, then by edge and number.
+// newer orders two connections of a user in the same way on both sides of a clock
+// tick: by epoch, then by edge and number.
 func (c *claim) newer(than *claim) bool {
 	switch {
 	case c.epoch != than.epoch:
@@ -128,24 +131,49 @@ func (c *claim) newer(than *claim) bool {
 	case c.edge.id != than.edge.id:
 		return c.edge.id > than.edge.id
 	}
-	return c.conn > than.conn
+	return cmp.Or(cmp.Compare(c.conn, than.conn), cmp.Compare(c.endpoint.device, than.endpoint.device)) > 0
 }
 
+// An edge without a lease is known only while records hold claims of it.
 type edge struct {
 	id          string
+	leased      bool
 	incarnation uint64
 	renewed     rollcall.Micros
-	seq         uint64 // last sequence that changed the lease
-	claims      map[claimKey]*claim
+	seq         uint64   // last sequence that changed the lease
+	loaded      uint64   // the sequence of the record that was loaded
+	claims      []*claim // in no order
 	digest      subjects.Digest
 	stale       int // claims that are not current
 
-	roster      uint32 // number of the last roster begun
-	rosterSince uint64 // its sequence while it is open, else 0
+	frame   uint64    // number of the last frame
+	roster  uint32    // number of the last roster begun
+	listing *position // where it began while it is open
 }
 
-func newEdge(id string, incarnation uint64) *edge {
-	return &edge{id: id, incarnation: incarnation, claims: make(map[claimKey]*claim)}
+func (e *edge) add(c *claim) {
+	c.slot = len(e.claims)
+	e.claims = append(e.claims, c)
+	e.digest += c.digest
+}
+
+func (e *edge) remove(c *claim) {
+	last := len(e.claims) - 1
+	e.claims[c.slot] = e.claims[last]
+	e.claims[c.slot].slot = c.slot
+	e.claims[last] = nil
+	e.claims = e.claims[:last]
+	e.digest -= c.digest
+}
+
+func (e *edge) registered(incarnation uint64) bool {
+	return e != nil && e.leased && e.incarnation == incarnation
+}
+
+// A position is a place in the log, and what time it was there.
+type position struct {
+	seq          uint64
+	now, resumed rollcall.Micros
 }
 
 func (m *Machine) user(id string) *user {
@@ -174,6 +202,12 @@ func (m *Machine) touch(u *user, seq uint64) {
 	m.markDirty(u)
 }
 
+// change is a touch of the user's connections.
+func (m *Machine) change(u *user, seq uint64) {
+	m.touch(u, seq)
+	m.unsettled = append(m.unsettled, u)
+}
+
 func (m *Machine) markDirty(u *user) {
 	if !u.dirty {
 		u.dirty = true
@@ -189,22 +223,22 @@ func (m *Machine) touchEdge(e *edge, seq uint64) {
 // clamp brings an edge's stamp into what can be true: not after now, and not
 // longer ago than an edge buffers.
 func (m *Machine) clamp(at int64) rollcall.Micros {
-	oldest := max(m.now.Add(-m.params.Buffer), 0)
-	if rollcall.Micros(at) < oldest {
-		m.stats.Clamped++
-		return oldest
-	}
-	return m.notAfterNow(at)
+	return m.within(max(m.now.Add(-m.params.Buffer), 0), at)
 }
 
-// notAfterNow is all the clamping that an epoch gets: raising one that is old
-// could let it win over a newer connection, and a connection may be old.
-func (m *Machine) notAfterNow(at int64) rollcall.Micros {
-	if rollcall.Micros(at) > m.now {
+// epoch is clamped less: raising one that is old could let it win over a newer
+// connection, and a connection may be old.
+func (m *Machine) epoch(at int64) rollcall.Micros { return m.within(0, at) }
+
+func (m *Machine) within(oldest rollcall.Micros, at int64) rollcall.Micros {
+	clamped := min(max(rollcall.Micros(at), oldest), m.now)
+	if clamped != rollcall.Micros(at) {
 		m.stats.Clamped++
-		return m.now
 	}
-	return rollcall.Micros(at)
+	return clamped
 }
 
-func stateOf(s wire.State) rollcall.State { return rollcall.State(s) }
+// present is the state of a connection: whoever is connected is not offline.
+func present(s wire.State) rollcall.State {
+	return max(rollcall.State(s), rollcall.Background)
+}

@@ -47,35 +47,37 @@ func Load(params rollcall.Params, shard int, r Records) *Machine {
 	m.seq = r.Checkpoint.GetSequence()
 	m.now = rollcall.Micros(r.Checkpoint.GetNow())
 	m.resumed = rollcall.Micros(r.Checkpoint.GetResumed())
-	m.loaded = r.LastSequence()
+	m.saved = m.seq
+	m.replay = newReplay(r)
 	for id, record := range r.Edges {
-		e := newEdge(id, record.Incarnation)
-		e.renewed, e.seq = rollcall.Micros(record.Renewed), record.Sequence
+		e := &edge{id: id}
+		e.leased, e.incarnation, e.renewed = true, record.Incarnation, rollcall.Micros(record.Renewed)
+		e.seq, e.loaded = record.Sequence, record.Sequence
 		m.edges[id] = e
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.Users)) {
 		m.loadUser(id, r.Users[id], r.Views[id])
 	}
-	for id, view := range r.Views {
-		if view.Version > r.Users[id].GetShown().GetVersion() && (r.Users[id] != nil || view.State != wire.State_STATE_OFFLINE) {
-			m.ahead = append(m.ahead, aheadView{id, view})
-		}
-	}
-	slices.SortFunc(m.ahead, func(a, b aheadView) int { return cmp.Compare(a.user, b.user) })
-	slices.SortFunc(m.gone, func(a, b *user) int {
-		return cmp.Or(cmp.Compare(a.shown.observed, b.shown.observed), cmp.Compare(a.id, b.id))
-	})
+	m.loadGone()
 	for _, e := range m.edges {
-		if ends := m.leaseEnds(e); m.leaseCheck == 0 || ends < m.leaseCheck {
-			m.leaseCheck = ends
-		}
+		m.watchLease(e)
 	}
 	return m
 }
 
+// loadGone restores the order in which users went offline.
+func (m *Machine) loadGone() {
+	users := slices.SortedFunc(maps.Values(m.users), func(a, b *user) int {
+		return cmp.Or(cmp.Compare(a.shown.observed, b.shown.observed), cmp.Compare(a.id, b.id))
+	})
+	for _, u := range users {
+		m.noteGone(u)
+	}
+}
+
 func (m *Machine) loadUser(id string, r *wire.UserRecord, view *wire.View) {
 	u := m.user(id)
-	u.seq, u.seen = r.Sequence, rollcall.Micros(r.Seen)
+	u.seq, u.loaded, u.seen = r.Sequence, r.Sequence, rollcall.Micros(r.Seen)
 	u.left = departure{rollcall.Way(r.Departure.GetWay()), rollcall.Micros(r.Departure.GetSince())}
 	u.shown = shownOf(r.Shown)
 	for _, endpoint := range r.Endpoints {
@@ -96,8 +98,6 @@ func (m *Machine) loadUser(id string, r *wire.UserRecord, view *wire.View) {
 	}
 	if u.shown.state != rollcall.Offline {
 		m.stats.Online++
-	} else if u.shown.version != 0 {
-		m.gone = append(m.gone, u)
 	}
 	if u.shown.version > view.GetVersion() { // the views bucket lost it
 		u.viewDirty = true
@@ -105,69 +105,34 @@ func (m *Machine) loadUser(id string, r *wire.UserRecord, view *wire.View) {
 	}
 }
 
-// loadClaim adds a claim. An edge without a record, because the store's own TTL
-// ran out while no keeper was there, is taken to have been alive at the
-// checkpoint; if it is not, its lease runs out.
+// loadClaim adds a claim. There may be no record of its edge: because the edge
+// registered after the checkpoint, which the log will tell, or because the store's
+// own TTL ran out while no keeper was there. A claim that is as old as the
+// checkpoint proves the latter; its edge is taken to have been alive then, and if
+// it is not, its lease runs out.
 func (m *Machine) loadClaim(ep *endpoint, r *wire.UserRecord_Connection) *claim {
 	e := m.edges[r.Edge]
 	if e == nil {
-		e = newEdge(r.Edge, r.Incarnation)
+		e = &edge{id: r.Edge}
 		e.renewed = m.now
 		m.edges[r.Edge] = e
 	}
-	if ep.user.seq > e.seq {
-		e.incarnation = max(e.incarnation, r.Incarnation) // the hello was applied, its record not yet written
+	if !e.leased && ep.user.loaded <= m.seq {
+		e.leased, e.incarnation = true, r.Incarnation
 	}
 	c := &claim{
-		claimKey: claimKey{r.Incarnation, r.Conn}, endpoint: ep, edge: e, epoch: r.Epoch,
-		state: stateOf(r.State), activity: r.Activity, digest: subjects.Digest(r.Digest),
+		incarnation: r.Incarnation, conn: r.Conn, endpoint: ep, edge: e, epoch: r.Epoch,
+		state: present(r.State), activity: r.Activity, digest: subjects.Digest(r.Digest),
 	}
-	e.claims[c.claimKey] = c
-	e.digest += c.digest
+	e.add(c)
 	return c
-}
-
-// An aheadView is a view that is newer than its user's record.
-type aheadView struct {
-	user string
-	view *wire.View
-}
-
-// adoptAhead takes over the views that the log, read up to the records, does not
-// explain.
-func (m *Machine) adoptAhead() {
-	if len(m.ahead) == 0 || m.seq <= m.loaded {
-		return
-	}
-	for _, a := range m.ahead {
-		u := m.user(a.user)
-		if u.shown.version >= a.view.Version {
-			continue
-		}
-		if u.shown.state != rollcall.Offline {
-			m.stats.Online--
-		}
-		u.shown = shownOf(a.view)
-		if u.shown.state != rollcall.Offline {
-			m.stats.Online++
-		}
-		u.seen = max(u.seen, u.shown.seen)
-		m.touch(u, m.seq)
-		switch {
-		case u.best() != nil:
-			m.show(u, m.seq)
-		case u.shown.state != rollcall.Offline && u.offlineAt == 0:
-			m.dueOffline(u, m.now.Add(m.params.LongestRenewal()+m.params.Debounce))
-		}
-	}
-	m.ahead = nil
 }
 
 func shownOf(v *wire.View) shown {
 	if v == nil {
 		return shown{}
 	}
-	return shown{stateOf(v.State), v.Activity, rollcall.Micros(v.Observed), rollcall.Micros(v.Seen), v.Version}
+	return shown{rollcall.State(v.State), v.Activity, rollcall.Micros(v.Observed), rollcall.Micros(v.Seen), v.Version}
 }
 
 func (u *user) view() *wire.View {
@@ -210,7 +175,7 @@ func (c *claim) record() *wire.UserRecord_Connection {
 }
 
 func (e *edge) record() *wire.EdgeRecord {
-	if e == nil {
+	if e == nil || !e.leased {
 		return nil
 	}
 	return &wire.EdgeRecord{Incarnation: e.incarnation, Renewed: int64(e.renewed), Sequence: e.seq}

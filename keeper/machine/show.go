@@ -2,9 +2,20 @@ package machine
 
 import (
 	"container/heap"
+	"container/list"
 
 	"github.com/rollcall-io/rollcall"
 )
+
+// settle shows the users whose connections changed. One entry, or one tick, is one
+// change: who loses several devices at once is not shown with fewer in between.
+func (m *Machine) settle(seq uint64) {
+	for i, u := range m.unsettled {
+		m.show(u, seq)
+		m.unsettled[i] = nil
+	}
+	m.unsettled = m.unsettled[:0]
+}
 
 // show brings what is shown of a user in line with its endpoints: more presence
 // at once, none only after the debounce.
@@ -27,8 +38,6 @@ func (m *Machine) showNobody(u *user, seq uint64) {
 		if u.offlineAt == 0 {
 			m.dueOffline(u, m.now.Add(m.params.Debounce))
 		}
-	case u.seen > u.shown.seen: // a late goodbye of a user who is offline
-		m.publish(u, seq, rollcall.Offline, "")
 	}
 }
 
@@ -49,32 +58,50 @@ func (u *user) best() *claim {
 }
 
 func (m *Machine) publish(u *user, seq uint64, state rollcall.State, activity string) {
-	wasOnline := u.shown.state != rollcall.Offline
-	if online := state != rollcall.Offline; online && !wasOnline {
-		m.stats.Online++
-	} else if wasOnline && !online {
-		m.stats.Online--
-	}
+	m.countOnline(u.shown.state, state)
 	m.stats.Changes++
-	u.shown = shown{state, activity, m.now, u.seen, max(seq, u.shown.version+1)}
+	// Two changes by one message are one change to everyone else.
+	u.shown = shown{state, activity, m.now, u.seen, max(seq, u.shown.version)}
 	u.viewDirty = true
 	m.markDirty(u)
+	m.noteGone(u)
+}
+
+func (m *Machine) countOnline(before, after rollcall.State) {
+	if before != rollcall.Offline {
+		m.stats.Online--
+	}
+	if after != rollcall.Offline {
+		m.stats.Online++
+	}
 }
 
 // tick lets the deadlines fire that are due.
 func (m *Machine) tick(seq uint64) {
 	m.stats.Ticks++
 	m.expire(seq)
+	m.settle(seq)
+	var ahead []*user // their deadline began after this tick
 	for len(m.deadlines) > 0 && m.offlineDue(m.deadlines[0]) <= m.now {
 		u := heap.Pop(&m.deadlines).(*user)
-		u.offlineAt = 0
-		m.touch(u, seq)
-		m.publish(u, seq, rollcall.Offline, "")
-		m.gone = append(m.gone, u)
-		m.departures = append(m.departures, Departure{u.id, u.left.way, m.now.Sub(u.left.since)})
-		u.left = departure{}
+		if m.recorded(u, seq) {
+			ahead = append(ahead, u)
+			continue
+		}
+		m.goOffline(u, seq)
+	}
+	for _, u := range ahead {
+		heap.Push(&m.deadlines, u)
 	}
 	m.forget()
+}
+
+func (m *Machine) goOffline(u *user, seq uint64) {
+	u.offlineAt = 0
+	m.touch(u, seq)
+	m.publish(u, seq, rollcall.Offline, "")
+	m.departures = append(m.departures, Departure{u.id, u.left.way, m.now.Sub(u.left.since)})
+	u.left = departure{}
 }
 
 // offlineDue is when a debounce ends: after a gap in the log it runs once more,
@@ -109,21 +136,47 @@ func (m *Machine) cancelOffline(u *user) {
 	}
 }
 
+// noteGone keeps the offline users in the order of publication.
+func (m *Machine) noteGone(u *user) {
+	if u.gone != nil {
+		m.gone.Remove(u.gone)
+		u.gone = nil
+	}
+	if u.shown.version != 0 && u.shown.state == rollcall.Offline {
+		u.gone = m.insertGone(u)
+	}
+}
+
+// insertGone looks for the place from the back: only in a replay can there be
+// users who went later.
+func (m *Machine) insertGone(u *user) *list.Element {
+	at := m.gone.Back()
+	for at != nil && at.Value.(*user).shown.observed > u.shown.observed {
+		at = at.Prev()
+	}
+	if at == nil {
+		return m.gone.PushFront(u)
+	}
+	return m.gone.InsertAfter(u, at)
+}
+
 // forget drops users who have been offline for so long that nothing older than
-// their last connection can still arrive. Their view stays.
+// their last connection can still arrive. Their view stays. A record that a
+// restarted keeper would need to read the log again is kept.
 func (m *Machine) forget() {
-	for len(m.gone) > 0 {
-		u := m.gone[0]
-		present := m.users[u.id] == u && u.shown.state == rollcall.Offline
-		if present && m.now.Sub(u.shown.observed) <= m.params.Buffer {
+	for at := m.gone.Front(); at != nil; {
+		u := at.Value.(*user)
+		at = at.Next()
+		if m.now.Sub(u.shown.observed) <= m.params.Buffer {
 			return
 		}
-		m.gone = m.gone[1:]
-		if present && !u.claimed() {
-			delete(m.users, u.id)
-			u.removed = true
-			m.markDirty(u)
+		if u.seq > m.saved || u.claimed() {
+			continue
 		}
+		m.gone.Remove(u.gone)
+		delete(m.users, u.id)
+		u.removed = true
+		m.markDirty(u)
 	}
 }
 

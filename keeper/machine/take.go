@@ -66,7 +66,9 @@ func (m *Machine) Take() Changes {
 		u.dirty = false
 		if u.viewDirty {
 			u.viewDirty = false
-			c.Views = append(c.Views, View{u.id, u.view()})
+			if !m.replay.published(u) {
+				c.Views = append(c.Views, View{u.id, u.view()})
+			}
 		}
 		switch {
 		case !u.removed:
@@ -87,28 +89,33 @@ func (m *Machine) Take() Changes {
 }
 
 // Checkpoint is where a machine that loads the records written so far must read
-// on. It stays before an open roster, whose marks no record holds.
+// on. It stays before an open roster, whose marks no record holds. Write it before
+// the next changes are taken: what no restart needs any more is then forgotten.
 func (m *Machine) Checkpoint() *wire.CheckpointRecord {
-	seq := m.seq
+	at := position{m.seq, m.now, m.resumed}
 	for _, e := range m.edges {
-		if e.rosterSince != 0 {
-			seq = min(seq, e.rosterSince-1)
+		if e.listing != nil && e.listing.seq < at.seq {
+			at = *e.listing
 		}
 	}
-	return &wire.CheckpointRecord{Sequence: seq, Now: int64(m.now), Resumed: int64(m.resumed)}
+	m.saved = at.seq
+	return &wire.CheckpointRecord{Sequence: at.seq, Now: int64(at.now), Resumed: int64(at.resumed)}
 }
 
-// ResyncAll asks every edge for its roster: the log has lost what they said.
+// ResyncAll asks every edge for its roster, also those that are sending one: the
+// log has lost some of what they said.
 func (m *Machine) ResyncAll() {
 	m.stats.LogLost++
-	for _, e := range m.edges {
+	for _, id := range slices.Sorted(maps.Keys(m.edges)) {
+		e := m.edges[id]
+		e.listing = nil
 		m.controls.add(e.id, e.incarnation, wire.Control_KIND_RESYNC)
 	}
 }
 
 // tell queues a control message, unless the log is only being read again.
 func (m *Machine) tell(seq uint64, edge string, incarnation uint64, kind wire.Control_Kind, conns ...uint64) {
-	if seq > m.loaded {
+	if seq > m.replay.end {
 		m.controls.add(edge, incarnation, kind, conns...)
 	}
 }

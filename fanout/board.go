@@ -229,6 +229,8 @@ func (b *board) expire(s *stream, now time.Time) {
 		b.end(w)
 	}
 	b.empty(s)
+	// A client that was only late sees by the seq that it has missed something.
+	s.seq++
 	s.deadline = now.Add(b.ttl)
 	b.retime(s, now)
 }

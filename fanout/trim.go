@@ -120,7 +120,7 @@ func (l look) view(target string, version uint64) subjects.View {
 // staleAt is the first minute at which a coarse viewer no longer reads "recently",
 // zero if that does not lie ahead.
 func staleAt(v View, now rollcall.Micros) rollcall.Micros {
-	if v.State != rollcall.Offline || v.Seen == 0 || now.Sub(v.Seen) > Recent {
+	if v.State != rollcall.Offline || v.Seen == 0 || cutMinute(now).Sub(v.Seen) > Recent {
 		return 0
 	}
 	return cutMinute(v.Seen.Add(Recent)).Add(time.Minute)

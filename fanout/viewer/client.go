@@ -27,6 +27,8 @@ type Client struct {
 
 	mu      sync.Mutex
 	reducer *Reducer
+	// abandoned says that a Watch gave up before it had all its answers.
+	abandoned bool
 }
 
 // New checks the configuration and starts nothing.

@@ -102,10 +102,10 @@ func (r *Reducer) Reply(reply subjects.Reply, a Answer, now time.Time) (fresh bo
 	present := make(map[string]bool)
 	fresh = true
 	for _, snapshot := range reply.Shards {
-		if a.Once && r.shards[snapshot.Shard] == nil {
+		s := r.shard(snapshot.Shard)
+		if a.Once && !s.known {
 			continue
 		}
-		s := r.shard(snapshot.Shard)
 		if snapshot.Generation < s.generation {
 			fresh = false
 			continue
@@ -154,7 +154,7 @@ func (r *Reducer) Refreshed(reply subjects.Reply, now time.Time) {
 	for _, snapshot := range reply.Shards {
 		mentioned[snapshot.Shard] = true
 		s := r.shards[snapshot.Shard]
-		if s == nil || snapshot.Generation < s.generation {
+		if s == nil || !s.known || snapshot.Generation < s.generation {
 			continue
 		}
 		if s.refreshed(snapshot.Position, now) {
@@ -162,7 +162,7 @@ func (r *Reducer) Refreshed(reply subjects.Reply, now time.Time) {
 		}
 	}
 	for n, s := range r.shards {
-		if !mentioned[n] {
+		if s.known && !mentioned[n] {
 			s.lose(0)
 		}
 	}
@@ -200,8 +200,8 @@ func (r *Reducer) State(target string) (State, bool) {
 	switch s := r.shards[e.shard]; {
 	case r.offline != "":
 		state.Reason = r.offline
-	case s != nil && s.feed == subjects.FeedStalled:
-		state.Reason = s.reason
+	case s != nil && s.feed.state == subjects.FeedStalled:
+		state.Reason = s.feed.reason
 	}
 	if state.Reason != "" {
 		state.View = subjects.View{Target: target, Status: rollcall.StatusUnknown, Version: e.view.Version}
@@ -248,9 +248,9 @@ func (r *Reducer) touchShard(n int) {
 	}
 }
 
-// members lists the targets that are, or may be, in one of the shards, those of a
+// Members lists the targets that are, or may be, in one of the shards, those of a
 // shard together; nil means all.
-func (r *Reducer) members(shards map[int]bool) []string {
+func (r *Reducer) Members(shards map[int]bool) []string {
 	var targets []string
 	for t, e := range r.targets {
 		if shards == nil || e.shard < 0 || shards[e.shard] {

@@ -49,9 +49,12 @@ func (c *Client) Watch(ctx context.Context, targets ...string) error {
 			break
 		}
 	}
-	if refused(err) {
+	switch {
+	case refused(err):
 		c.update(func(r *Reducer) { r.Unwant(added...) })
 		c.queue.drop(added...)
+	case err != nil:
+		c.update(func(*Reducer) { c.abandoned = true })
 	}
 	return err
 }

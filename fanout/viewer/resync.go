@@ -33,44 +33,43 @@ func (r *Reducer) NextClaim() (next time.Time) {
 // LoseAll says that anything may have been missed.
 func (r *Reducer) LoseAll() {
 	for _, s := range r.shards {
-		s.lose(0)
+		if s.known {
+			s.lose(0)
+		}
 	}
 }
 
 // Lose says that a resync of these shards has failed half-way.
 func (r *Reducer) Lose(shards map[int]bool) {
 	for n := range shards {
-		r.shard(n).lose(0)
+		if s := r.shard(n); s.known {
+			s.lose(0)
+		}
 	}
 }
 
 // Forget drops shards in which, after a whole resync, nothing of this client is.
 func (r *Reducer) Forget(shards map[int]bool) {
 	for n := range shards {
-		delete(r.shards, n)
-		for _, e := range r.targets {
-			if e.shard == n {
-				e.shard = -1
-			}
-		}
+		r.shard(n).forget()
 	}
 }
 
-// Leave marks the shards of targets that this client is about to unsubscribe from,
-// and returns what ends that.
+// Leave notes that this client is about to unsubscribe from targets, so that it
+// knows its own doing from that of other clients. Call done after the answer.
 func (r *Reducer) Leave(targets ...string) (done func()) {
-	shards := make(map[*shard]bool)
+	leaving := make(map[*shard]int)
 	for _, t := range targets {
 		if e := r.targets[t]; e != nil && e.shard >= 0 {
-			shards[r.shard(e.shard)] = true
+			leaving[r.shard(e.shard)]++
 		}
 	}
-	for s := range shards {
-		s.leaving++
+	for s, n := range leaving {
+		s.leaving += n
 	}
 	return func() {
-		for s := range shards {
-			s.leaving--
+		for s, n := range leaving {
+			s.leaving -= n
 		}
 	}
 }

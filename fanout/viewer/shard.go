@@ -8,11 +8,15 @@ import (
 
 // A shard is where the stream of one shard stands for this client.
 type shard struct {
+	// known is set by the first answer. Before it, generation and seq are those
+	// of the newest message: another client of the viewer may have the stream to
+	// itself.
 	known      bool
 	generation uint64
 	seq        uint64 // every message up to here has come, or is covered by lost
-	feed       subjects.Feed
-	reason     string
+	// feed is the newest that anything told; said is what the stream said at seq.
+	// Answers run ahead of the stream.
+	feed, said feed
 	targets    int // of the viewer, as of the last answer to this client
 
 	// lost is set when messages up to lostSeq may be missing: subscribe again.
@@ -22,7 +26,13 @@ type shard struct {
 	// to come: answers and messages take different ways.
 	claimed   uint64
 	claimedAt time.Time
-	leaving   int // unsubscribes of this client that are under way
+	leaving   int // targets that this client is unsubscribing from
+}
+
+// A feed is the state of a feed and the reason for it.
+type feed struct {
+	state  subjects.Feed
+	reason string
 }
 
 func (s *shard) lose(seq uint64) {
@@ -33,22 +43,26 @@ func (s *shard) lose(seq uint64) {
 func (s *shard) adopt(p subjects.Position) {
 	s.known, s.generation, s.seq, s.targets = true, p.Generation, p.Seq, p.Targets
 	s.claimed, s.lostSeq = 0, 0
+	s.said = feed{p.Feed, p.Reason}
 }
 
 // hear takes the state of the feed over and says whether it is new.
 func (s *shard) hear(p subjects.Position) bool {
-	changed := s.feed != p.Feed || s.reason != p.Reason
-	s.feed, s.reason = p.Feed, p.Reason
-	return changed
+	before := s.feed
+	s.feed = feed{p.Feed, p.Reason}
+	return s.feed != before
 }
 
 // message takes the position of a message into account and says whether the feed
 // has changed. The generation is not below the shard's.
-func (s *shard) message(m subjects.Message) (feed bool) {
+func (s *shard) message(m subjects.Message) (changed bool) {
 	p := m.Position
 	switch {
 	case !s.known:
-		s.adopt(p)
+		if s.generation == p.Generation && p.Seq < s.seq {
+			return false
+		}
+		s.generation, s.seq = p.Generation, p.Seq
 		return s.hear(p)
 	case p.Generation > s.generation:
 		s.adopt(p)
@@ -60,33 +74,31 @@ func (s *shard) message(m subjects.Message) (feed bool) {
 		return s.hear(p)
 	}
 	next := p.Seq == s.seq+1
-	feed = s.hear(p)
-	left := p.Targets < s.targets
-	s.seq = p.Seq
+	changed = s.hear(p)
+	announced := s.said != s.feed
+	s.seq, s.said = p.Seq, s.feed
 	if p.Seq >= s.claimed {
 		s.claimed = 0
 	}
 	switch {
 	case !next:
 		s.lose(p.Seq)
-	case len(m.Changes) > 0 || feed:
-	case left && s.leaving > 0:
+	case len(m.Changes) > 0 || announced:
+	case s.leaves(p):
 	default:
 		// It either repeats the position of a message that was lost, or says that
 		// another client of this viewer has unsubscribed, maybe from our targets.
 		s.lose(p.Seq)
 	}
-	return feed
+	return changed
 }
 
 // answer takes the position of a snapshot into account. A base stands for all that
 // was said before it.
-func (s *shard) answer(p subjects.Position, base bool, now time.Time) (feed bool) {
+func (s *shard) answer(p subjects.Position, base bool, now time.Time) (changed bool) {
 	switch {
 	case !s.known:
-		s.adopt(p)
-		s.lost = false
-		return s.hear(p)
+		s.begin(p)
 	case p.Generation > s.generation:
 		s.adopt(p)
 		s.lost = !base
@@ -96,7 +108,7 @@ func (s *shard) answer(p subjects.Position, base bool, now time.Time) (feed bool
 			s.lost, s.lostSeq = false, 0
 		}
 		if p.Seq >= s.seq {
-			s.seq, s.claimed = p.Seq, 0
+			s.seq, s.claimed, s.said = p.Seq, 0, feed{p.Feed, p.Reason}
 		}
 	default:
 		s.targets = p.Targets
@@ -107,6 +119,26 @@ func (s *shard) answer(p subjects.Position, base bool, now time.Time) (feed bool
 	}
 	return s.hear(p)
 }
+
+// begin takes the first position over. Of the messages that were sent after it and
+// have come before it, some may be missing.
+func (s *shard) begin(p subjects.Position) {
+	heard := stamp{s.generation, s.seq}
+	s.adopt(p)
+	s.lost = false
+	if heard.generation == p.Generation && heard.seq > p.Seq {
+		s.seq = heard.seq
+		s.lose(heard.seq)
+	}
+}
+
+// leaves says that just what this client unsubscribes from is missing.
+func (s *shard) leaves(p subjects.Position) bool {
+	return s.leaving > 0 && p.Targets == s.targets-s.leaving
+}
+
+// forget goes back to before the first answer.
+func (s *shard) forget() { s.known, s.lost, s.lostSeq, s.claimed = false, false, 0, 0 }
 
 // claim notes that messages up to seq were sent.
 func (s *shard) claim(seq uint64, now time.Time) {
@@ -121,7 +153,7 @@ func (s *shard) unsubscribed(p subjects.Position, now time.Time) {
 	if !s.known || p.Generation != s.generation {
 		return
 	}
-	if p.Targets < s.targets && p.Seq == s.seq+1 {
+	if p.Seq == s.seq+1 && s.leaves(p) {
 		s.seq = p.Seq
 	}
 	s.targets = p.Targets
@@ -129,7 +161,7 @@ func (s *shard) unsubscribed(p subjects.Position, now time.Time) {
 }
 
 // refreshed compares a position with ours.
-func (s *shard) refreshed(p subjects.Position, now time.Time) (feed bool) {
+func (s *shard) refreshed(p subjects.Position, now time.Time) (changed bool) {
 	switch {
 	case p.Generation > s.generation:
 		s.adopt(p)

@@ -57,7 +57,7 @@ func (t *tender) work(ctx context.Context) {
 	if !t.checkConnection(now) {
 		return
 	}
-	if t.resyncAt.IsZero() && (t.whole || t.lost(now)) {
+	if t.resyncAt.IsZero() && t.lost(now) {
 		t.resyncAt = now.Add(rand.N(t.cfg.Spread + 1))
 	}
 	switch {
@@ -93,7 +93,10 @@ func (t *tender) offline(reason string) {
 func (t *tender) lost(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.reducer.Lost(now)) > 0
+	if t.abandoned {
+		t.abandoned, t.whole = false, true
+	}
+	return t.whole || len(t.reducer.Lost(now)) > 0
 }
 
 // next is when work has something to do if nothing happens.
@@ -176,7 +179,7 @@ func (t *tender) resync(ctx context.Context) {
 	} else {
 		round.shards = asked
 	}
-	targets := t.reducer.members(round.shards)
+	targets := t.reducer.Members(round.shards)
 	t.mu.Unlock()
 	for part := range chunks(targets) {
 		if err := t.subscribe(ctx, part, round); err != nil {

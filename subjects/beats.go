@@ -24,7 +24,8 @@ const (
 // MaxBeats is the most beats that one message may hold.
 const MaxBeats = 1 << 20
 
-// PackBeats writes beats, sorted by connection and then by offset, as columns. The
+// PackBeats writes beats, sorted by connection and then by offset, as columns. Offsets
+// and stride must lie within ±2^29, six days, so that differences fit. The
 // stride is the expected distance of two beats of a connection in milliseconds;
 // the closer, the smaller.
 func PackBeats(incarnation uint64, base rollcall.Micros, stride int32, dropped uint64, beats []Beat) *wire.Beats {
@@ -71,7 +72,10 @@ func DecodeBeats(b []byte) (*wire.Beats, []Beat, error) {
 		return nil, nil, err
 	}
 	beats, err := unpackBeats(m)
-	return m, beats, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, beats, nil
 }
 
 func unpackBeats(m *wire.Beats) ([]Beat, error) {
@@ -89,6 +93,9 @@ func unpackBeats(m *wire.Beats) ([]Beat, error) {
 	beats := make([]Beat, 0, len(m.Offsets))
 	var conn uint64
 	for i, d := range m.Conns {
+		if i > 0 && conn+d <= conn {
+			return nil, bad("connection out of order after", conn)
+		}
 		conn += d
 		n := int64(m.Counts[i]) + usualBeats
 		if n < 1 || n > int64(len(m.Offsets)-len(beats)) {

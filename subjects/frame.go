@@ -34,6 +34,9 @@ func EncodeFrame(f *wire.Frame) ([]byte, error) { return encode(f) }
 // DecodeFrame reads and checks a frame. It fails with [ErrMalformed] or
 // [ErrVersion]; what it returns holds only acceptable ids.
 func DecodeFrame(b []byte) (*wire.Frame, error) {
+	if len(b) > MaxFrameBytes {
+		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(b))
+	}
 	f := new(wire.Frame)
 	if err := decode(b, f); err != nil {
 		return nil, err
@@ -86,7 +89,10 @@ func DecodeControl(b []byte) (*wire.Control, error) {
 	if err := decode(b, c); err != nil {
 		return nil, err
 	}
-	return c, checkVersion(c.Version)
+	if err := checkVersion(c.Version); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Encode writes a record or a pulse.

@@ -1,6 +1,7 @@
 package subjects
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -38,11 +39,13 @@ func KeyInterest(viewer string, part int) string {
 // ParseInterest is the inverse of [KeyInterest].
 func ParseInterest(key string) (viewer string, part int, err error) {
 	token, number, _ := strings.Cut(key, ".")
-	if part, err = strconv.Atoi(number); err != nil {
+	if part, err = strconv.Atoi(number); err != nil || part < 0 || strconv.Itoa(part) != number {
+		return "", 0, fmt.Errorf("subjects: %q is not the key of an interest", key)
+	}
+	if viewer, err = ParseToken(token); err != nil {
 		return "", 0, err
 	}
-	viewer, err = ParseToken(token)
-	return viewer, part, err
+	return viewer, part, nil
 }
 
 // ParseKey splits a key such as "user.alice" into its kind and id. Keys without
@@ -52,8 +55,10 @@ func ParseKey(key string) (kind, id string, err error) {
 	if !found {
 		return kind, "", nil
 	}
-	id, err = ParseToken(token)
-	return kind, id, err
+	if id, err = ParseToken(token); err != nil {
+		return "", "", err
+	}
+	return kind, id, nil
 }
 
 // KVSubject is the subject behind a key of a bucket. KeyValue.Put and Update drop

@@ -47,7 +47,8 @@ func (n Names) Prefix() string { return n.prefix }
 func (n Names) Shards() int { return n.shards }
 
 // Shard is the shard of a user: fnv1a32(user) mod S, as NATS's partition()
-// mapping computes it.
+// mapping computes it from a token that is the id itself. For an id that [Token]
+// encodes the two differ: NATS would hash the token, Shard hashes the id.
 func (n Names) Shard(user string) int {
 	h := fnv.New32a()
 	io.WriteString(h, user)
@@ -131,8 +132,15 @@ func (n Names) ViewsBucket(shard int) string { return n.bucket("views", shard) }
 // InterestBucket holds the viewers' subscriptions in a shard.
 func (n Names) InterestBucket(shard int) string { return n.bucket("interest", shard) }
 
-// CohortBucket holds the ownership records of a worker group.
-func (n Names) CohortBucket(group string) string { return n.prefix + "_cohort_" + Token(group) }
+// CohortBucket holds the ownership records of a worker group. A bucket's name must
+// not contain the '=' of an encoded token, so that "--" stands in its place.
+func (n Names) CohortBucket(group string) string {
+	const bucketEscape = "--"
+	if !plain(group) || strings.HasPrefix(group, bucketEscape) {
+		group = bucketEscape + strict.EncodeToString([]byte(group))
+	}
+	return n.prefix + "_cohort_" + group
+}
 
 func (n Names) subject(tokens ...string) string {
 	return n.prefix + "." + strings.Join(tokens, ".")

@@ -27,7 +27,7 @@ func Token(id string) string {
 // produce and for an id that [rollcall.CheckID] refuses.
 func ParseToken(token string) (string, error) {
 	if plain(token) {
-		return token, rollcall.CheckID(token)
+		return checked(token)
 	}
 	body, escaped := strings.CutPrefix(token, escape)
 	if !escaped {
@@ -40,7 +40,14 @@ func ParseToken(token string) (string, error) {
 	if plain(string(id)) {
 		return "", fmt.Errorf("subjects: token %q is not in its shortest form", token)
 	}
-	return string(id), rollcall.CheckID(string(id))
+	return checked(string(id))
+}
+
+func checked(id string) (string, error) {
+	if err := rollcall.CheckID(id); err != nil {
+		return "", err
+	}
+	return id, nil
 }
 
 // plain says whether an id is its own token.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rollcall-io/rollcall"
@@ -75,19 +77,16 @@ type Request struct {
 // if needTargets is false. The error is an [*Error].
 func DecodeRequest(b []byte, needTargets bool) (Request, error) {
 	var r Request
-	if !utf8.Valid(b) {
-		return r, Errorf(CodeInvalidRequest, "the body is not UTF-8")
-	}
 	if len(bytes.TrimSpace(b)) > 0 {
-		if err := json.Unmarshal(b, &r); err != nil {
-			return r, Errorf(CodeInvalidRequest, "%v", err)
+		if err := decodeJSON(b, &r); err != nil {
+			return Request{}, Errorf(CodeInvalidRequest, "%v", err)
 		}
 	}
 	if len(r.Targets) == 0 && needTargets {
-		return r, Errorf(CodeNoTargets, "name at least one target")
+		return Request{}, Errorf(CodeNoTargets, "name at least one target")
 	}
 	if len(r.Targets) > MaxTargets {
-		return r, Errorf(CodeTooManyTargets, "%d targets, the limit is %d", len(r.Targets), MaxTargets)
+		return Request{}, Errorf(CodeTooManyTargets, "%d targets, the limit is %d", len(r.Targets), MaxTargets)
 	}
 	seen := make(map[string]bool, len(r.Targets))
 	unique := r.Targets[:0]
@@ -130,8 +129,14 @@ type View struct {
 // Minute is an instant cut to the minute, in JSON an RFC 3339 time in UTC.
 type Minute int64
 
-// MinuteOf cuts an instant; the zero instant stays zero.
-func MinuteOf(m rollcall.Micros) Minute { return Minute(int64(m) / time.Minute.Microseconds()) }
+// lastMinute is the last that RFC 3339 can write.
+var lastMinute = Minute(time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC).Unix() / 60)
+
+// MinuteOf cuts an instant; the zero instant stays zero. An absurd instant becomes
+// the nearest one since 1970 that JSON can carry.
+func MinuteOf(m rollcall.Micros) Minute {
+	return min(max(Minute(int64(m)/time.Minute.Microseconds()), 0), lastMinute)
+}
 
 // Time is the start of the minute.
 func (m Minute) Time() time.Time { return time.Unix(int64(m)*60, 0).UTC() }
@@ -146,9 +151,15 @@ func (m Minute) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (m *Minute) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil // as every Unmarshaler does
+	}
 	var t time.Time
 	if err := json.Unmarshal(b, &t); err != nil {
 		return err
+	}
+	if year := t.UTC().Year(); year < 0 || year > 9999 {
+		return fmt.Errorf("subjects: minute %s is out of range in UTC", b)
 	}
 	*m = Minute(t.Unix() / 60)
 	return nil
@@ -201,13 +212,19 @@ type Message struct {
 // DecodeReply reads an answer.
 func DecodeReply(b []byte) (Reply, error) {
 	var r Reply
-	return r, decodeJSON(b, &r)
+	if err := decodeJSON(b, &r); err != nil {
+		return Reply{}, err
+	}
+	return r, nil
 }
 
 // DecodeMessage reads a message of a viewer's stream.
 func DecodeMessage(b []byte) (Message, error) {
 	var m Message
-	return m, decodeJSON(b, &m)
+	if err := decodeJSON(b, &m); err != nil {
+		return Message{}, err
+	}
+	return m, nil
 }
 
 func decodeJSON(b []byte, into any) error {
@@ -217,5 +234,43 @@ func decodeJSON(b []byte, into any) error {
 	if err := json.Unmarshal(b, into); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	if hasLoneSurrogate(b) {
+		return fmt.Errorf("%w: half a surrogate pair", ErrMalformed)
+	}
 	return nil
+}
+
+// hasLoneSurrogate finds an escape in valid JSON that stands for no character.
+// encoding/json reads U+FFFD in its place, which would be another id than the one
+// that was sent, and the same one for all of them.
+func hasLoneSurrogate(b []byte) bool {
+	for {
+		i := bytes.IndexByte(b, '\\')
+		if i < 0 {
+			return false
+		}
+		first, ok := escaped(b[i:])
+		if !ok {
+			b = b[i+2:]
+			continue
+		}
+		b = b[i+6:]
+		if !utf16.IsSurrogate(first) {
+			continue
+		}
+		second, _ := escaped(b)
+		if utf16.DecodeRune(first, second) == utf8.RuneError {
+			return true
+		}
+		b = b[6:]
+	}
+}
+
+// escaped reads the \uXXXX that b starts with.
+func escaped(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(v), err == nil
 }

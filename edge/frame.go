@@ -63,9 +63,10 @@ func (p *pipeline) fill(maxPayload int64) []*wire.Entry {
 
 // helloLocked registers the edge before it says anything else.
 func (p *pipeline) helloLocked(f *filler) {
-	if p.registered || p.backlog.len() == 0 && p.told.count == 0 {
+	if p.registered || p.backlog.len() == 0 && p.told.count == 0 && !p.heir {
 		return
 	}
+	p.heir = false
 	f.add(p.entryLocked(wire.Kind_KIND_HELLO))
 	p.registered, p.renewing = true, false
 	p.roster = roster{wanted: p.told.count > 0} // what was told of one before is void

@@ -123,15 +123,15 @@ func TestHistoryOfAnOutageIsBounded(t *testing.T) {
 // messages, each below it.
 func TestHistoryIsSplit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, 1, steady())
+		const limit, conns = 16 << 10, 20_000 // of three bytes and more each
+		w := newWorldOf(t, 1, steady(), limit)
 		e := w.start(Config{})
-		const conns = 400_000 // of three bytes and more each
 		for i := range conns {
 			e.connect(fmt.Sprint("user", i), "phone").Beat(1)
 		}
 		time.Sleep(61 * time.Second)
 		got, messages := w.history(0)
-		if len(got) != conns || len(messages) < 2 {
+		if len(got) != conns || len(messages) < 4 {
 			t.Errorf("%d beats in %d messages", len(got), len(messages))
 		}
 		for i := 1; i < len(got); i++ {

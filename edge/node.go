@@ -138,11 +138,11 @@ func (n *Node) Connect(user, device string, s State) (*Conn, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	if n.isDraining() {
-		return nil, ErrClosed
-	}
 	pipelines := n.running()
-	if pipelines == nil {
+	switch {
+	case pipelines == nil && n.isDraining():
+		return nil, ErrClosed
+	case pipelines == nil:
 		return nil, ErrNotReady
 	}
 	p := pipelines[pipelines[0].names.Shard(user)]

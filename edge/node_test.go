@@ -123,6 +123,26 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// The store is away when the edge wants to leave: it goes on trying.
+func TestDrainWaitsForTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 1, steady())
+		e := w.start(Config{})
+		e.connect("alice", "phone")
+		settle()
+		e.cable.pull()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := e.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Drain: %v", err)
+		}
+		e.cable.plug()
+		w.must(e.Drain(context.Background()))
+		w.must(<-e.ended)
+		wantKinds(t, w.said(0, "gw"), hello, opened, ended, left)
+	})
+}
+
 func TestCrashSaysNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())

@@ -40,6 +40,7 @@ type pipeline struct {
 	roster    roster
 	beats     []beat // of those who are gone, or beat too often
 
+	heir       bool // an earlier process has left connections, which a HELLO ends
 	registered bool // a HELLO was emitted, and no LEAVE since
 	renewing   bool // a renewal is due
 	draining   bool
@@ -183,6 +184,15 @@ func (p *pipeline) renew() {
 	p.mu.Unlock()
 	p.notify()
 	signal(p.collect)
+}
+
+// inherit has the edge register at once, although it may hold nothing here yet:
+// what the process before it held is gone, and should not wait for its lease to
+// run out.
+func (p *pipeline) inherit() {
+	p.mu.Lock()
+	p.heir = true
+	p.mu.Unlock()
 }
 
 // resync has the roster sent.

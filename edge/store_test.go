@@ -115,6 +115,27 @@ func TestRestartTakesOver(t *testing.T) {
 	})
 }
 
+// The process before crashed; the new one ends its connections at once, also where
+// it holds nothing itself, and then gives up that lease.
+func TestRestartEndsWhatCrashed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 1, steady())
+		first := w.start(Config{})
+		first.connect("alice", "phone")
+		settle()
+		first.crash()
+		second := w.start(Config{})
+		settle()
+		wantKinds(t, w.said(0, "gw"), hello, opened, hello)
+		time.Sleep(time.Minute)
+		wantKinds(t, w.said(0, "gw"), hello, opened, hello, left)
+		second.crash()
+		w.start(Config{})
+		settle()
+		wantKinds(t, w.said(0, "gw"), hello, opened, hello, left)
+	})
+}
+
 // A store whose clock went back must not make a new process look like an old one.
 func TestIncarnationIsAboveTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -191,30 +212,42 @@ func TestStoreLostEverything(t *testing.T) {
 
 // The frames of a crowd stay within the limits and keep their order.
 func TestFramesAreCut(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, 1, steady())
-		e := w.start(Config{})
-		e.cable.pull()
-		label := fmt.Sprintf("%064d", 0)
-		user := fmt.Sprintf("%0100d", 0)
-		for i := range 3500 {
-			_, err := e.Connect(fmt.Sprint(user, i), user, State{Activity: label})
-			w.must(err)
+	for _, tc := range []struct {
+		name       string
+		maxPayload int32
+		frames     int
+	}{{"by entries", 0, 4}, {"by the server's limit", 64 << 10, 19}} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) { crowd(t, tc.maxPayload, tc.frames) })
+		})
+	}
+}
+
+func crowd(t *testing.T, maxPayload int32, want int) {
+	w := newWorldOf(t, 1, steady(), maxPayload)
+	e := w.start(Config{})
+	settle()
+	e.cable.pull()
+	settle()
+	label := fmt.Sprintf("%064d", 0)
+	user := fmt.Sprintf("%0120d", 0)
+	for i := range 3500 {
+		_, err := e.Connect(fmt.Sprint(user, i), user, State{Activity: label})
+		w.must(err)
+	}
+	e.cable.plug()
+	time.Sleep(5 * time.Second)
+	w.wantReplay(0, "gw", 3500)
+	frames := w.frames(0, "gw")
+	if len(frames) != want {
+		t.Errorf("%d frames, want %d", len(frames), want)
+	}
+	for _, f := range frames {
+		data, _ := subjects.EncodeFrame(f.Frame)
+		if len(f.Entries) > subjects.MaxEntries || len(data) > subjects.MaxFrameBytes || maxPayload > 0 && len(data) > int(maxPayload) {
+			t.Errorf("frame %d: %d entries, %d bytes", f.Number, len(f.Entries), len(data))
 		}
-		e.cable.plug()
-		time.Sleep(5 * time.Second)
-		w.wantReplay(0, "gw", 3500)
-		frames := w.frames(0, "gw")
-		if len(frames) != 4 {
-			t.Errorf("%d frames, want 4", len(frames))
-		}
-		for _, f := range frames {
-			data, _ := subjects.EncodeFrame(f.Frame)
-			if len(f.Entries) > subjects.MaxEntries || len(data) > subjects.MaxFrameBytes {
-				t.Errorf("frame %d: %d entries, %d bytes", f.Number, len(f.Entries), len(data))
-			}
-		}
-	})
+	}
 }
 
 func TestRunEndsWithItsConnection(t *testing.T) {

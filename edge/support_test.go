@@ -103,7 +103,13 @@ type world struct {
 
 func newWorld(t *testing.T, shards int, params rollcall.Params) *world {
 	t.Helper()
-	w := &world{t: t, server: startServer(t), params: params}
+	return newWorldOf(t, shards, params, 0)
+}
+
+// newWorldOf takes the server's limit of a message as well; 0 for its default.
+func newWorldOf(t *testing.T, shards int, params rollcall.Params, maxPayload int32) *world {
+	t.Helper()
+	w := &world{t: t, server: startServer(t, maxPayload), params: params}
 	w.nc = w.dial(&cable{server: w.server})
 	w.js, _ = jetstream.New(w.nc)
 	f, err := fabric.Ensure(t.Context(), w.js, fabric.Config{Shards: shards, Params: params})
@@ -119,10 +125,10 @@ func (w *world) must(err error) {
 	}
 }
 
-func startServer(t *testing.T) *server.Server {
+func startServer(t *testing.T, maxPayload int32) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
-		DontListen: true, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		DontListen: true, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: maxPayload,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
 // A tip is the last message on the edge's own subject of a log.
@@ -15,6 +16,7 @@ type tip struct {
 	incarnation uint64
 	number      uint64
 	newer       bool // written by a release whose frames this one cannot read
+	left        bool // the writer has given up its lease
 }
 
 // readTip asks the leader of the stream. The newer API would let a follower
@@ -34,5 +36,10 @@ func readTip(ctx context.Context, js nats.JetStreamContext, stream, subject stri
 		return t, nil
 	}
 	t.incarnation, t.number = f.Incarnation, f.Number
+	last := len(f.Entries) - 1
+	t.left = last >= 0 && f.Entries[last].Kind == wire.Kind_KIND_LEAVE
 	return t, nil
 }
+
+// orphaned says that an earlier process may have left connections behind.
+func (t tip) orphaned() bool { return t.sequence > 0 && !t.left }

@@ -113,6 +113,9 @@ func (n *Node) speak(ctx context.Context, s store) error {
 	defer control.Unsubscribe()
 	group, ctx := errgroup.WithContext(ctx)
 	for i, p := range n.pipelines {
+		if tips[i].orphaned() {
+			p.inherit()
+		}
 		w, h := n.newWriter(p, s, tips[i]), n.newHistorian(p, s)
 		group.Go(func() error { return w.run(ctx) })
 		group.Go(func() error { return h.run(ctx) })

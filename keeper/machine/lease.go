@@ -131,15 +131,15 @@ func (m *Machine) dropAll(seq uint64, e *edge, left departure) {
 	m.dropIf(seq, e, left, func(*claim) bool { return true })
 }
 
-// dropIf ends some claims of an edge. The last renewal is the last sign of life
-// that is known of its devices.
+// dropIf ends some claims of an edge. The last sign of life that is known of its
+// devices is the last renewal, or that they came.
 func (m *Machine) dropIf(seq uint64, e *edge, left departure, chosen func(*claim) bool) (dropped int) {
 	if len(e.claims) == 0 {
 		return 0
 	}
 	for _, c := range e.sorted() {
 		if chosen(c) && !m.recorded(c.endpoint.user, seq) {
-			m.drop(seq, c, left, e.renewed)
+			m.drop(seq, c, left, max(e.renewed, rollcall.Micros(c.epoch)))
 			dropped++
 		}
 	}

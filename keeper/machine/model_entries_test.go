@@ -136,13 +136,13 @@ func (m *model) renew(l *modelLease, e *wire.Entry) {
 	}
 }
 
-// end takes connections away from an edge. The last renewal is the last that is
-// known of them.
+// end takes connections away from an edge. Its last renewal, or that they came, is
+// the last that is known of them.
 func (m *model) end(edge string, way rollcall.Way, since rollcall.Micros, chosen func(modelClaim) bool) {
 	l := m.lease(edge)
 	for _, c := range m.heldInOrder(edge) {
 		if chosen(c) {
-			m.endOne(c, way, since, l.renewed)
+			m.endOne(c, way, since, max(l.renewed, rollcall.Micros(c.epoch)))
 		}
 	}
 }

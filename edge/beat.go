@@ -78,11 +78,15 @@ func (c *Conn) refuse(last sign) bool {
 // bury makes every further beat fail and returns the last one.
 func (c *Conn) bury() sign {
 	for {
-		last := sign(c.last.Load())
-		if c.last.CompareAndSwap(uint64(last), uint64(signOf(lastSeq, 0, last.at()))) {
+		if last := sign(c.last.Load()); c.buryIf(last) {
 			return last
 		}
 	}
+}
+
+// buryIf does so unless a beat came in after the given one: it came in time.
+func (c *Conn) buryIf(last sign) bool {
+	return c.last.CompareAndSwap(uint64(last), uint64(signOf(lastSeq, 0, last.at())))
 }
 
 // crowded says whether the ring may overflow before the next renewal.

@@ -1,10 +1,6 @@
 package edge
 
-import (
-	"time"
-
-	"github.com/rollcall-io/rollcall/subjects/wire"
-)
+import "github.com/rollcall-io/rollcall/subjects/wire"
 
 // tick visits the connections that are due. A node that was stalled has not read
 // its sockets either: as after a gap in the log, nobody counts as dead before one
@@ -19,9 +15,9 @@ func (p *pipeline) tick(now instant, stalled bool) {
 }
 
 func (p *pipeline) visitLocked(c *Conn, now instant) {
-	last := sign(c.last.Load()).at()
-	silence := last.before(now)
-	if silence >= p.timing.limit && now >= p.grace {
+	last := sign(c.last.Load())
+	silence := last.at().before(now)
+	if silence >= p.timing.limit && now >= p.grace && c.buryIf(last) {
 		p.buryLocked(c)
 		return
 	}
@@ -30,15 +26,16 @@ func (p *pipeline) visitLocked(c *Conn, now instant) {
 	}
 	suspect := silence >= p.timing.interval
 	p.suspectLocked(c, suspect)
-	p.wheel.add(c, now-silence+p.nextLook(suspect))
+	p.wheel.add(c, p.nextLook(now-silence, suspect))
 }
 
-// nextLook is when, counted from the last heartbeat, to look again.
-func (p *pipeline) nextLook(suspect bool) time.Duration {
+// nextLook is when to look again at a connection that was last heard of at an
+// instant.
+func (p *pipeline) nextLook(heard instant, suspect bool) instant {
 	if suspect {
-		return p.timing.limit
+		return max(heard+p.timing.limit, p.grace)
 	}
-	return p.timing.interval
+	return heard + p.timing.interval
 }
 
 // buryLocked ends a connection whose idle timeout has run out.

@@ -128,8 +128,10 @@ func (w *world) request(tab *tab, targets []string, do func(*board, []byte, []st
 		byShard[w.names.Shard(t)] = append(byShard[w.names.Shard(t)], t)
 	}
 	r := newReply()
-	for shard, part := range byShard {
-		r.add(func(data []byte) []byte { return do(w.boards[shard], data, part) })
+	for shard, b := range w.boards {
+		if part := byShard[shard]; part != nil {
+			r.add(func(data []byte) []byte { return do(b, data, part) })
+		}
 	}
 	data, err := r.end(1 << 20)
 	if err != nil {

@@ -92,15 +92,15 @@ func (h *health) stuck(now time.Time) time.Duration {
 }
 
 // next is when the state changes if nothing happens; zero if never.
-func (h *health) next(now time.Time) time.Time {
-	next := h.pulsed.Add(h.outage)
+func (h *health) next(now time.Time) (next time.Time) {
+	ends := []time.Time{h.pulsed.Add(h.outage)}
 	if len(h.ahead) > 0 {
-		if behind := h.ahead[0].at.Add(h.outage); behind.Before(next) {
-			next = behind
-		}
+		ends = append(ends, h.ahead[0].at.Add(h.outage))
 	}
-	if !next.After(now) {
-		return time.Time{}
+	for _, end := range ends {
+		if end.After(now) && (next.IsZero() || end.Before(next)) {
+			next = end
+		}
 	}
 	return next
 }

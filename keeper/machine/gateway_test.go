@@ -23,6 +23,7 @@ type gateway struct {
 	renewed     rollcall.Micros
 	cut         bool // dead, or without network: says and hears nothing
 	loses       func() bool
+	inboxClosed bool // hears nothing
 }
 
 // say appends one frame. A store that loses it has acknowledged it.
@@ -111,7 +112,7 @@ func (g *gateway) roster() {
 
 // answer does what keepers have asked for.
 func (g *gateway) answer() {
-	for len(g.inbox) > 0 && !g.cut {
+	for len(g.inbox) > 0 && !g.cut && !g.inboxClosed {
 		c := g.inbox[0]
 		g.inbox = g.inbox[1:]
 		switch c.Kind {

@@ -147,7 +147,7 @@ func TestLostTailIsRepaired(t *testing.T) {
 		}
 		settleDown(w)
 		mustBeRight(w)
-		mustOnlyMoveOn(t, w.store.history, nil)
+		mustOnlyMoveOn(t, w.store.history)
 	})
 }
 

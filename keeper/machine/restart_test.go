@@ -42,7 +42,7 @@ func TestRestartAnywhereEndsAtTheSame(t *testing.T) {
 			}
 		}
 		mustEqualStores(t, s, want)
-		mustOnlyMoveOn(t, s.history, nil)
+		mustOnlyMoveOn(t, s.history)
 	})
 }
 
@@ -67,11 +67,9 @@ func uninterrupted(p rollcall.Params, history []message) (*store, *Machine) {
 	return s, m
 }
 
-func mustOnlyMoveOn(t *rapid.T, published []View, last map[string]*wire.View) {
+func mustOnlyMoveOn(t *rapid.T, published []View) {
 	t.Helper()
-	if last == nil {
-		last = make(map[string]*wire.View)
-	}
+	last := make(map[string]*wire.View)
 	for _, v := range published {
 		before := last[v.User]
 		if v.Record.Version < before.GetVersion() || v.Record.Version == before.GetVersion() && !proto.Equal(v.Record, before) {

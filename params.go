@@ -103,8 +103,12 @@ func (p Params) LongestRenewal() time.Duration {
 	return p.Renewal + time.Duration(float64(p.Renewal)*p.Jitter)
 }
 
-// ErrParams is returned, wrapped with the reason, for timing that cannot work.
-var ErrParams = errors.New("rollcall: parameters refused")
+// ErrParams is returned, wrapped with the reason, for timing that cannot work;
+// ErrFlaps besides it if it can be run, but healthy connections would be cut off.
+var (
+	ErrParams = errors.New("rollcall: parameters refused")
+	ErrFlaps  = errors.New("healthy connections would be cut off")
+)
 
 // Validate refuses timing that must flap, and warns of timing in which a single
 // lost message can.
@@ -114,11 +118,9 @@ func (p Params) Validate() (warnings []string, err error) {
 	}
 	switch {
 	case p.LeaseTTL <= p.LongestRenewal():
-		return nil, fmt.Errorf("%w: lease_ttl %s is not above the longest renewal %s: leases of healthy edges would expire",
-			ErrParams, p.LeaseTTL, p.LongestRenewal())
+		return nil, fmt.Errorf("%w: lease_ttl %s is not above the longest renewal %s: %w", ErrParams, p.LeaseTTL, p.LongestRenewal(), ErrFlaps)
 	case p.IdleTimeout <= p.Heartbeat:
-		return nil, fmt.Errorf("%w: idle_timeout %s is not above the longest heartbeat %s: healthy devices would be cut off",
-			ErrParams, p.IdleTimeout, p.Heartbeat)
+		return nil, fmt.Errorf("%w: idle_timeout %s is not above the longest heartbeat %s: %w", ErrParams, p.IdleTimeout, p.Heartbeat, ErrFlaps)
 	case p.Outage <= 2*p.Sweep:
 		return nil, fmt.Errorf("%w: outage %s is not above twice the sweep %s: one late tick would count as an outage",
 			ErrParams, p.Outage, p.Sweep)

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -81,8 +82,10 @@ func (c Config) withDefaults() (Config, error) {
 	return c, checkParams(p)
 }
 
+// checkParams takes timing that must flap: whoever made the fabric was warned, and
+// an edge that refused it could not be experimented with.
 func checkParams(p rollcall.Params) error {
-	if _, err := p.Validate(); err != nil {
+	if _, err := p.Validate(); err != nil && !errors.Is(err, rollcall.ErrFlaps) {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if p.IdleTimeout > maxIdle {

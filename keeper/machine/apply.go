@@ -103,19 +103,20 @@ func (m *Machine) entry(seq uint64, edgeID string, incarnation uint64, entry *wi
 	}
 }
 
-// find returns the connection that an entry of the edge's present process speaks
-// of. The user is a part of its name, although its number would do: so an entry
-// can depend on no other user's record, which may be ahead in a replay.
-func (m *Machine) find(e *edge, entry *wire.Entry) *claim {
-	u := m.users[entry.User]
+// find returns the connection of a user, who is nil if unknown, of which an entry
+// of the edge's present process speaks. The user is a part of its name, although
+// its number would do: so an entry can depend on no other user's record, which may
+// be ahead in a replay.
+func (u *user) find(e *edge, entry *wire.Entry) *claim {
 	if u == nil {
 		return nil
 	}
-	i := slices.IndexFunc(u.endpoints, func(ep *endpoint) bool { return ep.device == entry.Device })
-	if i < 0 {
-		return nil
+	for _, ep := range u.endpoints {
+		if ep.device == entry.Device {
+			return ep.claim(e, entry.Conn)
+		}
 	}
-	return u.endpoints[i].claim(e, entry.Conn)
+	return nil
 }
 
 func (ep *endpoint) claim(e *edge, conn uint64) *claim {
@@ -137,15 +138,18 @@ func (c *claim) is(e *edge, conn uint64) bool {
 // open adds a claim and makes it current unless a newer connection of its
 // endpoint is known.
 func (m *Machine) open(seq uint64, e *edge, entry *wire.Entry) {
-	if c := m.find(e, entry); c != nil {
+	u := m.users[entry.User]
+	if c := u.find(e, entry); c != nil {
 		c.roster = e.roster
 		m.setState(seq, c, entry) // a repetition is news of the state
 		return
 	}
-	if m.recorded(m.users[entry.User], seq) {
+	if m.recorded(u, seq) {
 		return
 	}
-	u := m.user(entry.User)
+	if u == nil {
+		u = m.newUser(entry.User)
+	}
 	c := m.claim(e, u.endpoint(entry.Device), entry)
 	m.change(u, seq)
 	if m.isStale(c) {
@@ -189,7 +193,7 @@ func (m *Machine) claim(e *edge, ep *endpoint, entry *wire.Entry) *claim {
 }
 
 func (m *Machine) state(seq uint64, e *edge, entry *wire.Entry) {
-	c := m.find(e, entry)
+	c := m.users[entry.User].find(e, entry)
 	if c == nil {
 		m.stats.Ignored++ // lost with its open; the digest brings both back
 		return
@@ -210,7 +214,7 @@ func (m *Machine) setState(seq uint64, c *claim, entry *wire.Entry) {
 // close ends exactly the connection that it names. A connection that is no longer
 // current ends without any effect on its user.
 func (m *Machine) close(seq uint64, e *edge, entry *wire.Entry) {
-	c := m.find(e, entry)
+	c := m.users[entry.User].find(e, entry)
 	switch {
 	case c == nil:
 		m.stats.Ignored++

@@ -126,14 +126,22 @@ func BenchmarkApplyRenewals(b *testing.B) {
 	reportEntries(b, 1)
 }
 
-func BenchmarkDecodeAndApplyOpens(b *testing.B) {
+func BenchmarkDecodeAndApplyOpens(b *testing.B) { decodeAndApply(b, wire.Kind_KIND_OPEN) }
+
+func BenchmarkDecodeAndApplyMixed(b *testing.B) {
+	decodeAndApply(b, wire.Kind_KIND_OPEN, wire.Kind_KIND_STATE, wire.Kind_KIND_STATE, wire.Kind_KIND_CLOSE)
+}
+
+func decodeAndApply(b *testing.B, kinds ...wire.Kind) {
 	var encoded [][]byte
-	for _, f := range crowdFrames(wire.Kind_KIND_OPEN) {
+	entries := 0
+	for _, f := range crowdFrames(kinds...) {
 		data, err := subjects.EncodeFrame(f)
 		if err != nil {
 			b.Fatal(err)
 		}
 		encoded = append(encoded, data)
+		entries += len(f.Entries)
 	}
 	for b.Loop() {
 		m := applyAll(nil)
@@ -146,7 +154,7 @@ func BenchmarkDecodeAndApplyOpens(b *testing.B) {
 			m.dirtyUsers = m.forTake()
 		}
 	}
-	reportEntries(b, crowd)
+	reportEntries(b, entries)
 }
 
 // What the runner does in between: records of everybody who changed.

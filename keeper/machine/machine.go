@@ -69,8 +69,9 @@ func (m *Machine) Stats() Stats {
 type user struct {
 	id        string
 	endpoints []*endpoint
-	seq       uint64 // last sequence applied here
-	loaded    uint64 // the sequence of the record that was loaded
+	spare     *endpoint // room for the first one
+	seq       uint64    // last sequence applied here
+	loaded    uint64    // the sequence of the record that was loaded
 	seen      rollcall.Micros
 	offlineAt rollcall.Micros // when offline is due; 0 while not
 	slot      int             // place in Machine.deadlines, −1 while not in it
@@ -176,12 +177,16 @@ type position struct {
 	now, resumed rollcall.Micros
 }
 
-func (m *Machine) user(id string) *user {
-	u := m.users[id]
-	if u == nil {
-		u = &user{id: id, slot: -1}
-		m.users[id] = u
-	}
+// newUser makes room for the first endpoint at once: most users have one.
+func (m *Machine) newUser(id string) *user {
+	single := &struct {
+		user
+		first     endpoint
+		endpoints [1]*endpoint
+	}{user: user{id: id, slot: -1}}
+	u := &single.user
+	u.endpoints, u.spare = single.endpoints[:0], &single.first
+	m.users[id] = u
 	return u
 }
 
@@ -191,7 +196,12 @@ func (u *user) endpoint(device string) *endpoint {
 			return ep
 		}
 	}
-	ep := &endpoint{user: u, device: device}
+	ep := u.spare
+	if ep == nil {
+		ep = new(endpoint)
+	}
+	u.spare = nil
+	ep.user, ep.device = u, device
 	u.endpoints = append(u.endpoints, ep)
 	return ep
 }

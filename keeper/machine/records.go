@@ -44,6 +44,7 @@ func (r Records) LastSequence() uint64 {
 // connection goes offline after every edge had the time to speak.
 func Load(params rollcall.Params, shard int, r Records) *Machine {
 	m := New(params, shard)
+	m.users = make(map[string]*user, len(r.Users))
 	m.seq = r.Checkpoint.GetSequence()
 	m.now = rollcall.Micros(r.Checkpoint.GetNow())
 	m.resumed = rollcall.Micros(r.Checkpoint.GetResumed())
@@ -76,7 +77,7 @@ func (m *Machine) loadGone() {
 }
 
 func (m *Machine) loadUser(id string, r *wire.UserRecord, view *wire.View) {
-	u := m.user(id)
+	u := m.newUser(id)
 	u.seq, u.loaded, u.seen = r.Sequence, r.Sequence, rollcall.Micros(r.Seen)
 	u.left = departure{rollcall.Way(r.Departure.GetWay()), rollcall.Micros(r.Departure.GetSince())}
 	u.shown = shownOf(r.Shown)

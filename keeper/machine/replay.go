@@ -54,10 +54,16 @@ func (m *Machine) adoptAhead() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.replay.ahead)) {
 		view := m.replay.ahead[id]
-		if u := m.users[id]; u == nil && view.State == wire.State_STATE_OFFLINE || u != nil && u.shown.version >= view.Version {
+		u := m.users[id]
+		switch {
+		case u == nil && view.State == wire.State_STATE_OFFLINE:
+			continue
+		case u == nil:
+			u = m.newUser(id)
+		case u.shown.version >= view.Version:
 			continue
 		}
-		m.adopt(m.user(id), shownOf(view))
+		m.adopt(u, shownOf(view))
 	}
 	m.replay.ahead = nil
 }

@@ -2,6 +2,7 @@
 // of shards and the timing are written into the metadata of the first log stream,
 // so that every part that connects uses the same.
 //
-// [Ensure] is idempotent; it refuses to change the number of shards of a fabric
+// [Ensure] is idempotent, and what its caller does not ask for stays as it is in a
+// fabric that exists. It refuses to change the number of shards of a fabric
 // that exists, because users would change their shard.
 package fabric

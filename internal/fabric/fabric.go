@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,15 +31,21 @@ type Fabric struct {
 type Config struct {
 	Prefix string          // default subjects.DefaultPrefix
 	Shards int             // default: what exists, or subjects.DefaultShards
-	Params rollcall.Params // default rollcall.Default()
+	Params rollcall.Params // default: what exists, or rollcall.Default()
 	// Unchecked skips Params.Validate, for experiments with timing that must flap.
 	Unchecked bool
-	// Replicas of every stream and bucket, 1 (the default) to 5.
+	// Replicas of every stream and bucket, 1 to 5; default: what exists, or 1.
 	Replicas int
-	// Retention of the log and of the raw heartbeats; default 48 h. A keeper that
-	// was away for longer starts from the edges' rosters.
+	// Retention of the log and of the raw heartbeats; default: what exists, or
+	// 48 h. A keeper that was away for longer starts from the edges' rosters.
 	Retention time.Duration
 }
+
+// What a new fabric gets unless configured.
+const (
+	defaultReplicas  = 1
+	defaultRetention = 48 * time.Hour
+)
 
 // Keys of the metadata of the first log stream.
 const (
@@ -70,31 +77,26 @@ func withDefaults(ctx context.Context, js jetstream.JetStream, cfg Config) (Conf
 	if cfg.Prefix == "" {
 		cfg.Prefix = subjects.DefaultPrefix
 	}
-	existing, err := Lookup(ctx, js, cfg.Prefix)
+	base := Config{
+		Shards: subjects.DefaultShards, Params: rollcall.Default(),
+		Replicas: defaultReplicas, Retention: defaultRetention,
+	}
+	existing, log, err := lookup(ctx, js, cfg.Prefix)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		if cfg.Shards == 0 {
-			cfg.Shards = subjects.DefaultShards
-		}
-		existing.Params = rollcall.Default()
 	case err != nil:
 		return cfg, err
-	case cfg.Shards == 0:
-		cfg.Shards = existing.Shards()
-	case cfg.Shards != existing.Shards():
+	case cfg.Shards != 0 && cfg.Shards != existing.Shards():
 		return cfg, fmt.Errorf("%w: %q has %d, not %d", ErrShards, cfg.Prefix, existing.Shards(), cfg.Shards)
+	default:
+		base = Config{Shards: existing.Shards(), Params: existing.Params, Replicas: log.Replicas, Retention: log.MaxAge}
 	}
-	if cfg.Params == (rollcall.Params{}) {
-		cfg.Params = existing.Params
-	}
+	cfg.Shards = cmp.Or(cfg.Shards, base.Shards)
+	cfg.Params = cmp.Or(cfg.Params, base.Params)
+	cfg.Replicas = cmp.Or(cfg.Replicas, base.Replicas)
+	cfg.Retention = cmp.Or(cfg.Retention, base.Retention)
 	if _, err := cfg.Params.Validate(); err != nil && !cfg.Unchecked {
 		return cfg, err
-	}
-	if cfg.Replicas == 0 {
-		cfg.Replicas = 1
-	}
-	if cfg.Retention == 0 {
-		cfg.Retention = 48 * time.Hour
 	}
 	return cfg, nil
 }
@@ -138,25 +140,37 @@ func ensureShard(ctx context.Context, js jetstream.JetStream, names subjects.Nam
 // Lookup finds the fabric with the given prefix. It fails with [ErrNotFound] if
 // there is none.
 func Lookup(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric, error) {
+	f, _, err := lookup(ctx, js, prefix)
+	return f, err
+}
+
+// lookup also tells how the first log stream is configured.
+func lookup(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric, jetstream.StreamConfig, error) {
 	first, err := subjects.New(prefix, 1)
 	if err != nil {
-		return Fabric{}, err
+		return Fabric{}, jetstream.StreamConfig{}, err
 	}
 	stream, err := js.Stream(ctx, first.LogStream(0))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return Fabric{}, fmt.Errorf("%w: no stream %s; start `rollcall up` on this server first", ErrNotFound, first.LogStream(0))
+		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("%w: no stream %s; start `rollcall up` on this server first", ErrNotFound, first.LogStream(0))
 	}
 	if err != nil {
-		return Fabric{}, fmt.Errorf("fabric: looking up %s: %w", first.LogStream(0), err)
+		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("fabric: looking up %s: %w", first.LogStream(0), err)
 	}
-	metadata := stream.CachedInfo().Config.Metadata
+	config := stream.CachedInfo().Config
+	f, err := parse(first, config.Metadata)
+	return f, config, err
+}
+
+// parse reads the metadata of the first log stream.
+func parse(first subjects.Names, metadata map[string]string) (Fabric, error) {
 	shards, err := strconv.Atoi(metadata[metaShards])
 	if err != nil {
 		return Fabric{}, fmt.Errorf("fabric: stream %s does not belong to a fabric: metadata %s=%q", first.LogStream(0), metaShards, metadata[metaShards])
 	}
-	names, err := subjects.New(prefix, shards)
+	names, err := subjects.New(first.Prefix(), shards)
 	if err != nil {
-		return Fabric{}, err
+		return Fabric{}, fmt.Errorf("fabric: metadata %s of %s: %w", metaShards, first.LogStream(0), err)
 	}
 	params := rollcall.Default()
 	if err := json.Unmarshal([]byte(metadata[metaParams]), &params); err != nil {

@@ -2,10 +2,11 @@ package solo
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,9 +21,17 @@ import (
 type Ownership struct {
 	JetStream jetstream.JetStream
 	Names     subjects.Names
-	Group     string // "keeper" or "fanout"
-	Holder    string // for people who read the record
-	Logger    *slog.Logger
+	Group     string       // "keeper" or "fanout"
+	Holder    string       // for people who read the record
+	Logger    *slog.Logger // nil discards
+}
+
+// A claim is one call of Own. Its holder is unique, so that a write of ours that
+// was not acknowledged is not taken for another process's.
+type claim struct {
+	*Ownership
+	holder string
+	log    *slog.Logger
 }
 
 var _ rollcall.Ownership = (*Ownership)(nil)
@@ -30,9 +39,13 @@ var _ rollcall.Ownership = (*Ownership)(nil)
 // Own implements [rollcall.Ownership]. It returns [rollcall.ErrNotOwner] when
 // another process has taken a shard over: one that runs solo owns all or nothing.
 func (o *Ownership) Own(ctx context.Context, run func(context.Context, rollcall.Grant) error) error {
+	c := &claim{o, o.Holder + " " + rand.Text(), o.Logger}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for shard := range o.Names.Shards() {
-		group.Go(func() error { return o.ownShard(ctx, shard, run) })
+		group.Go(func() error { return c.ownShard(ctx, shard, run) })
 	}
 	return group.Wait()
 }
@@ -43,11 +56,11 @@ const (
 	longest  = 2 * time.Second
 )
 
-func (o *Ownership) ownShard(ctx context.Context, shard int, run func(context.Context, rollcall.Grant) error) error {
-	log := o.Logger.With("group", o.Group, "shard", shard)
+func (c *claim) ownShard(ctx context.Context, shard int, run func(context.Context, rollcall.Grant) error) error {
+	log := c.log.With("group", c.Group, "shard", shard)
 	var held uint64
 	for pause := shortest; ctx.Err() == nil; pause = min(2*pause, longest) {
-		generation, err := o.advance(ctx, shard, held)
+		generation, err := c.advance(ctx, shard, held)
 		if errors.Is(err, rollcall.ErrNotOwner) {
 			return err
 		}
@@ -66,7 +79,7 @@ func (o *Ownership) ownShard(ctx context.Context, shard int, run func(context.Co
 		log.Warn("shard interrupted, taking it over again", "err", err, "pause", pause)
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-time.After(pause/2 + mathrand.N(pause/2)):
 		}
 	}
 	return ctx.Err()
@@ -74,11 +87,11 @@ func (o *Ownership) ownShard(ctx context.Context, shard int, run func(context.Co
 
 // advance makes the next generation of a shard ours, unless somebody else has
 // taken it over since we held generation held.
-func (o *Ownership) advance(ctx context.Context, shard int, held uint64) (uint64, error) {
+func (c *claim) advance(ctx context.Context, shard int, held uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	kv, err := o.JetStream.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: o.Names.CohortBucket(o.Group), History: 1, LimitMarkerTTL: time.Hour, Storage: jetstream.FileStorage,
+	kv, err := c.JetStream.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: c.Names.CohortBucket(c.Group), History: 1, LimitMarkerTTL: time.Hour, Storage: jetstream.FileStorage,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("solo: bucket of generations: %w", err)
@@ -97,11 +110,11 @@ func (o *Ownership) advance(ctx context.Context, shard int, held uint64) (uint64
 			return 0, fmt.Errorf("solo: record %s: %w", key, err)
 		}
 	}
-	if held > 0 && last.Generation > held {
-		return 0, fmt.Errorf("%w: %s %d was taken over by %q", rollcall.ErrNotOwner, o.Group, shard, last.Holder)
+	if held > 0 && last.Generation > held && last.Holder != c.holder {
+		return 0, fmt.Errorf("%w: %s %d was taken over by %q", rollcall.ErrNotOwner, c.Group, shard, last.Holder)
 	}
 	next := rollcall.NextGeneration(max(last.Generation, held), time.Now())
-	value, err := subjects.Encode(&wire.OwnerRecord{Generation: next, Holder: o.Holder})
+	value, err := subjects.Encode(&wire.OwnerRecord{Generation: next, Holder: c.holder})
 	if err != nil {
 		return 0, err
 	}

@@ -13,6 +13,11 @@
 // # How it fails
 //
 // While the store is away Run waits and tries again; it never gives up by itself.
-// At most [Window] messages are held for a slow handler; the rest stays in the
-// store.
+// At most [Window] messages wait for a slow handler; the rest stays in the store.
+// A rollback cannot be noticed where the message last read has been replaced or
+// trimmed meanwhile and the stream has grown past it again.
+//
+// # How to test against it
+//
+// Package lab: cut or freeze the link, stop the server, restore a snapshot.
 package feed

@@ -12,7 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Window is how many messages are fetched ahead of the handler.
+// Window is how many messages are fetched ahead of the handler at most, half of
+// them by the client library.
 const Window = 2048
 
 // A Msg is one message of the stream.
@@ -117,7 +118,7 @@ func (r *Reader) follow(ctx context.Context, reconnected <-chan nats.Status, han
 	if err != nil {
 		return false, err
 	}
-	arrived := make(chan jetstream.Msg, Window)
+	arrived := make(chan jetstream.Msg, Window/2)
 	broken := make(chan error, 1)
 	stop := make(chan struct{})
 	defer close(stop)
@@ -126,7 +127,7 @@ func (r *Reader) follow(ctx context.Context, reconnected <-chan nats.Status, han
 		case arrived <- m:
 		case <-stop:
 		}
-	}, jetstream.PullMaxMessages(Window), jetstream.PullExpiry(time.Minute), jetstream.PullHeartbeat(10*time.Second),
+	}, jetstream.PullMaxMessages(Window/2), jetstream.PullExpiry(time.Minute), jetstream.PullHeartbeat(10*time.Second),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			select {
 			case broken <- err:

@@ -85,9 +85,16 @@ func (t *tender) checkConnection(now time.Time) bool {
 	return up
 }
 
+// offline shows everything as unknown. Saying it once is enough: every change of
+// the state makes tend look again.
 func (t *tender) offline(reason string) {
 	t.whole = true // nothing but a whole resync ends it
-	t.update(func(r *Reducer) { r.SetOffline(reason) })
+	t.mu.Lock()
+	said := t.reducer.Offline() == reason
+	t.mu.Unlock()
+	if !said {
+		t.update(func(r *Reducer) { r.SetOffline(reason) })
+	}
 }
 
 func (t *tender) lost(now time.Time) bool {
@@ -110,10 +117,12 @@ func (t *tender) next(now time.Time) time.Time {
 		return now.Add(t.cfg.Refresh)
 	}
 	next := t.refreshAt
-	for _, at := range []time.Time{t.resyncAt, t.reducer.NextClaim()} {
-		if !at.IsZero() && at.Before(next) {
-			next = at
-		}
+	soonest := t.resyncAt
+	if soonest.IsZero() { // otherwise a claim that has come true waits for that resync
+		soonest = t.reducer.NextClaim()
+	}
+	if !soonest.IsZero() && soonest.Before(next) {
+		next = soonest
 	}
 	return next
 }

@@ -9,13 +9,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// DialTimeout is how long dialing over a frozen link takes to fail.
-const DialTimeout = 2 * time.Second
-
 // Errors of dialing.
 var (
-	ErrCut         = errors.New("lab: connection refused: the link is cut")
-	ErrDialTimeout = errors.New("lab: dial timed out: the link is frozen")
+	ErrCut    = errors.New("lab: connection refused: the link is cut")
+	ErrFrozen = errors.New("lab: no route: the link is frozen")
 )
 
 // Link is the network path between one process and the server. It carries any
@@ -45,8 +42,12 @@ func (s *Server) NewLink() *Link {
 // Freeze stops all bytes in both directions, as on a path that drops every packet:
 // nobody sees an error. What is written, and that an end was closed, is held as by
 // a socket buffer without limit and arrives after [Link.Thaw], unless [Link.Cut]
-// comes first. Dialing fails after [DialTimeout]. So a process that gave up a frozen
-// connection is still there for the server until the link thaws or is cut.
+// comes first. So a process that gave up a frozen connection is still there for the
+// server until the link thaws or is cut.
+//
+// Dialing fails at once. On a real path it would time out, but nats.go holds a
+// connection's mutex while it dials again, and in a bubble whoever waits for a mutex
+// holds the time still for which the dialing would wait.
 func (l *Link) Freeze() { l.change(func() { l.frozen, l.detour = true, true }) }
 
 // Thaw ends [Link.Freeze].
@@ -126,8 +127,8 @@ func (l *Link) latency() time.Duration {
 
 // InProcessConn implements [nats.InProcessConnProvider]: it dials the server.
 func (l *Link) InProcessConn() (net.Conn, error) {
-	if err := l.awaitThaw(); err != nil {
-		return nil, err
+	if open, _ := l.gate(); !open {
+		return nil, ErrFrozen
 	}
 	far, err := l.server.dial()
 	if err != nil {
@@ -146,25 +147,4 @@ func (l *Link) InProcessConn() (net.Conn, error) {
 		c.takeDetour()
 	}
 	return c, nil
-}
-
-func (l *Link) awaitThaw() error {
-	timeout := time.NewTimer(DialTimeout)
-	defer timeout.Stop()
-	for {
-		l.mu.Lock()
-		cut, frozen, changed := l.cut, l.frozen, l.changed
-		l.mu.Unlock()
-		switch {
-		case cut:
-			return ErrCut
-		case !frozen:
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-timeout.C:
-			return ErrDialTimeout
-		}
-	}
 }

@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
+)
+
+// LeaseOf is the edge that holds the current connection of an endpoint, as the
+// keeper has written it; empty if there is none.
+func (f *Fabric) LeaseOf(user, device string) string {
+	f.T.Helper()
+	kv, err := f.JS.KeyValue(f.ctx, f.Names.LeasesBucket(f.Names.Shard(user)))
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	entry, err := kv.Get(f.ctx, subjects.KeyUser(user))
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	var record wire.UserRecord
+	if err := subjects.Decode(entry.Value(), &record); err != nil {
+		f.T.Fatal(err)
+	}
+	for _, ep := range record.Endpoints {
+		if ep.Device == device {
+			return ep.Current.GetEdge()
+		}
+	}
+	return ""
+}
+
+// Load counts what is renewed and written at the store, by second.
+type Load struct {
+	mu      sync.Mutex
+	start   time.Time
+	renewed map[int]int // connections whose leases were renewed
+	written map[int]int // messages in the KV buckets
+}
+
+// MeasureRenewals counts from now on.
+func (f *Fabric) MeasureRenewals() *Load {
+	f.T.Helper()
+	l := &Load{start: f.start, renewed: make(map[int]int), written: make(map[int]int)}
+	nc := lab.Connect(f.T, f.Server.NewLink())
+	subscribe := func(subject string, handle nats.MsgHandler) {
+		if _, err := nc.Subscribe(subject, handle); err != nil {
+			f.T.Fatal(err)
+		}
+	}
+	for shard := range f.Names.Shards() {
+		subscribe(f.Names.LogSubjects(shard), l.countRenewals)
+		for _, bucket := range []string{f.Names.LeasesBucket(shard), f.Names.ViewsBucket(shard)} {
+			subscribe(subjects.KVSubject(bucket, ">"), l.countWrite)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		f.T.Fatal(err)
+	}
+	return l
+}
+
+func (l *Load) countRenewals(m *nats.Msg) {
+	frame, err := subjects.DecodeFrame(m.Data)
+	if err != nil {
+		return
+	}
+	for _, e := range frame.Entries {
+		if e.Kind == wire.Kind_KIND_RENEW {
+			l.add(l.renewed, int(e.Count))
+		}
+	}
+}
+
+func (l *Load) countWrite(*nats.Msg) { l.add(l.written, 1) }
+
+func (l *Load) add(counts map[int]int, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts[int(time.Since(l.start)/time.Second)] += n
+}
+
+// Peak is the most connections renewed in one second, and the KV writes in it.
+func (l *Load) Peak() (connections, writes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s, n := range l.renewed {
+		if n > connections {
+			connections, writes = n, l.written[s]
+		}
+	}
+	return connections, writes
+}
+
+// Publish appends bytes to a subject of the log, as an edge of another version or
+// a broken one might.
+func (f *Fabric) Publish(subject string, data []byte) {
+	f.T.Helper()
+	if _, err := f.JS.Publish(context.Background(), subject, data); err != nil {
+		f.T.Fatal(err)
+	}
+}

@@ -1,0 +1,102 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/csv"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rollcall-io/rollcall/e2e"
+	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/internal/trace"
+)
+
+var (
+	replay    = flag.String("replay", "testdata/irc-netsplit-1d.csv", "the trace to replay; a relative path counts from the module's root or from e2e")
+	published = flag.String("published", "", "write what a viewer received to this CSV file; a relative path counts from the module's root")
+)
+
+// TestTrace plays a real connection history through the whole fabric, as it was,
+// and holds what a viewer of everybody received against the rules of package trace.
+func TestTrace(t *testing.T) {
+	events := readTrace(t, *replay)
+	lab.Bubble(t, func(t *testing.T) {
+		f := whole(t, e2e.Options{})
+		v := f.StartViewer("vera", trace.Users(events)...)
+		begin := f.Now()
+		ctx, stop := context.WithCancel(t.Context())
+		player := trace.Player{
+			Params: f.Params, Speed: 1, Seed: 1,
+			Start: func(_ context.Context, id string) (trace.Gateway, error) {
+				g := f.StartEdge(id)
+				return trace.Gateway{Node: g.Node, Crash: g.Kill}, nil
+			},
+		}
+		if err := player.Play(ctx, events); err != nil {
+			t.Fatal(err)
+		}
+		f.At(f.Now() + f.Params.Bounds().EdgeCrash.Latest + time.Second)
+		length := f.Now() - begin
+		stop()
+		player.Wait()
+
+		rows := v.Rows()
+		for i := range rows {
+			rows[i].At -= begin
+		}
+		for _, violation := range trace.Check(events, rows, f.Params, length, 0) {
+			t.Error(violation)
+		}
+		t.Logf("%d events, %d published changes, %s", len(events), len(rows), length)
+		if *published != "" {
+			writePublished(t, *published, rows)
+		}
+	})
+}
+
+func readTrace(t *testing.T, path string) []trace.Event {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil && !filepath.IsAbs(path) {
+		path = filepath.Join("..", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	events, err := trace.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func writePublished(t *testing.T, path string, rows []trace.Row) {
+	t.Helper()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join("..", path)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	w := csv.NewWriter(file)
+	w.Write([]string{"t", "user", "status", "version"})
+	for _, r := range rows {
+		w.Write([]string{seconds(r.At), r.User, string(r.Status), strconv.FormatUint(r.Version, 10)})
+	}
+	w.Flush()
+	if err := w.Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seconds writes a time with as many decimals as it has, at most milliseconds.
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Round(time.Millisecond).Seconds(), 'f', -1, 64)
+}

@@ -116,7 +116,7 @@ func TestNothingIsForgottenBeforeTheCheckpoint(t *testing.T) {
 // With a buffer so short that everybody is forgotten all the time, restarts still
 // contradict nothing and never go back.
 func TestRestartsAmongTheForgotten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		p := drawParams(t)
 		p.Buffer = time.Duration(rapid.IntRange(1, 30).Draw(t, "buffer")) * time.Second
 		history, _ := drawHistory(t, p, 120)

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -202,5 +203,13 @@ func mustHold(t interface {
 	t.Helper()
 	if err := invariants(m); err != nil {
 		t.Fatalf("after message %d: %v", m.seq, err)
+	}
+}
+
+// check tries a property more often than rapid does by itself: these are cheap.
+func check(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	for range 5 {
+		rapid.Check(t, property)
 	}
 }

@@ -34,6 +34,8 @@ func checkUsers(m *Machine) error {
 			return fmt.Errorf("user %q is shown offline with a current connection", id)
 		case u.best() != nil && u.offlineAt != 0:
 			return fmt.Errorf("user %q goes offline with a current connection", id)
+		case u.shown.state == rollcall.Offline && u.offlineAt != 0:
+			return fmt.Errorf("user %q is offline and goes offline", id)
 		case u.best() == nil && u.shown.state != rollcall.Offline && u.offlineAt == 0:
 			return fmt.Errorf("user %q has no connection and stays online for ever", id)
 		case u.shown.version == 0 && !u.claimed():

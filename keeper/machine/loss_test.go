@@ -80,23 +80,57 @@ func settleDown(w *world) {
 	}
 }
 
+// Also not when keepers come and go: what a new one reads again it does not say
+// again.
 func TestLosslessLogsNeverMismatch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		w := drawWorld(t)
+		var s Stats
 		for range rapid.IntRange(1, 60).Draw(t, "actions") {
 			live(t, w)
+			switch rapid.IntRange(0, 9).Draw(t, "keeper") {
+			case 0:
+				w.checkpoint()
+			case 1:
+				s = s.Add(w.keeper.Stats())
+				told := len(w.told)
+				w.killKeeper()
+				w.startKeeper()
+				if len(w.told) > told {
+					t.Fatalf("said again after a restart: %v", w.told[told:])
+				}
+			}
 		}
 		settleDown(w)
 		mustBeRight(w)
-		if s := w.keeper.Stats(); s.Mismatches+s.Repaired+s.Unregistered != 0 {
+		if s = s.Add(w.keeper.Stats()); s.Mismatches+s.Repaired+s.Unregistered != 0 {
 			t.Fatalf("without any loss: %+v", s)
 		}
 	})
 }
 
+// A roster that was open when the log lost its tail is no roster any more, and the
+// next checkpoint does not wait for its end.
+func TestALostTailEndsEveryRoster(t *testing.T) {
+	w := newWorld(t, rollcall.Default())
+	g := w.edge("g1")
+	g.open("u", "A", active)
+	g.say(&wire.Entry{Kind: wire.Kind_KIND_ROSTER_BEGIN})
+	if c := w.keeper.Checkpoint(); c.Sequence != 2 {
+		t.Fatalf("checkpoint at %d, want 2, before the roster", c.Sequence)
+	}
+	w.keeper.ResyncAll()
+	if c := w.keeper.Checkpoint(); c.Sequence != 3 {
+		t.Errorf("checkpoint at %d, want 3", c.Sequence)
+	}
+	g.say(&wire.Entry{Kind: wire.Kind_KIND_ROSTER_END})
+	w.to(100)
+	mustSee(t, w, "u", "active@0")
+}
+
 // Entries get lost. One round of renewals, rosters and goodbyes makes it right.
 func TestLostFramesAreRepaired(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		losing, lost := true, 0
 		for _, g := range w.gateways {
@@ -133,7 +167,7 @@ func TestLostFramesAreRepaired(t *testing.T) {
 // The store loses the end of the log after the keeper has written what it said;
 // the next keeper goes on above it and asks everybody.
 func TestLostTailIsRepaired(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		for range rapid.IntRange(1, 50).Draw(t, "actions") {
 			live(t, w)
@@ -155,6 +189,11 @@ func TestLostTailIsRepaired(t *testing.T) {
 // read nothing of what is left, ask every edge.
 func (w *world) loseTail(n int) {
 	records := w.store.copied()
+	w.cutLog(records, n)
+}
+
+// cutLog goes on with these records and without the last messages.
+func (w *world) cutLog(records Records, n int) {
 	w.log = w.log[:len(w.log)-n]
 	w.lost = records.LastSequence() - uint64(len(w.log))
 	w.keeper = Load(w.params, 0, records)
@@ -163,10 +202,38 @@ func (w *world) loseTail(n int) {
 	w.answer()
 }
 
+// The leases bucket and the log both lose what the views bucket still shows.
+func TestOldRecordsUnderNewViewsAreRepaired(t *testing.T) {
+	check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		act := func(what string) {
+			for range rapid.IntRange(1, 30).Draw(t, what) {
+				live(t, w)
+			}
+		}
+		act("actions")
+		w.checkpoint()
+		old, kept := w.store.copied(), len(w.log)
+		act("lost actions")
+		views := w.store.Views
+		w.store.Records = old
+		w.store.Views = views
+		w.cutLog(w.store.copied(), len(w.log)-kept)
+		settleDown(w)
+		mustBeRight(w)
+		mustOnlyMoveOn(t, w.store.history)
+		for _, d := range w.left {
+			if d.Way == rollcall.WayNone {
+				t.Fatalf("%s left in no way", d.User)
+			}
+		}
+	})
+}
+
 // Records are lost, in any number and of any kind. Nobody who is there is shown
 // offline for it, and in the end everything is right.
 func TestLostRecordsAreRepaired(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		for range rapid.IntRange(1, 50).Draw(t, "actions") {
 			live(t, w)
@@ -202,7 +269,7 @@ func heldUsers(w *world) (users []string) {
 // The keeper is away for so long that the store's own TTL has removed every lease.
 // What happened meanwhile is in the log, and those who stayed stay online.
 func TestExpiredEdgeRecordsHarmNobody(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		for range rapid.IntRange(1, 30).Draw(t, "actions") {
 			live(t, w)

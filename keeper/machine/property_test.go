@@ -15,7 +15,7 @@ import (
 
 // After every message of any history the machine is where the model is.
 func TestMachineEqualsModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		p := drawParams(t)
 		h := newHistorian(t, p)
 		m := New(p, 0)
@@ -126,7 +126,7 @@ func modelLeases(m *model) (lines []string) {
 // never earlier than the debounce after the last connection ended, and never
 // while one is current.
 func TestPublicationsMoveOn(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		p := drawParams(t)
 		history, _ := drawHistory(t, p, 150)
 		m := New(p, 0)
@@ -158,7 +158,7 @@ func TestPublicationsMoveOn(t *testing.T) {
 
 // However a log is cut into batches, the records are the same in the end.
 func TestBatchesDoNotMatter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		p := drawParams(t)
 		history, _ := drawHistory(t, p, 100)
 		one, many := New(p, 0), New(p, 0)

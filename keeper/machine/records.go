@@ -48,7 +48,6 @@ func Load(params rollcall.Params, shard int, r Records) *Machine {
 	m.seq = r.Checkpoint.GetSequence()
 	m.now = rollcall.Micros(r.Checkpoint.GetNow())
 	m.resumed = rollcall.Micros(r.Checkpoint.GetResumed())
-	m.saved = m.seq
 	m.replay = newReplay(r)
 	for id, record := range r.Edges {
 		e := &edge{id: id}

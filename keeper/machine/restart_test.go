@@ -15,7 +15,7 @@ import (
 // likes, leaves in the end what one leaves that never dies; and on the way nobody
 // sees a view that is older than one before.
 func TestRestartAnywhereEndsAtTheSame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		p := drawParams(t)
 		history, _ := drawHistory(t, p, 90)
 		want, _ := uninterrupted(p, history)
@@ -30,6 +30,9 @@ func TestRestartAnywhereEndsAtTheSame(t *testing.T) {
 			}
 			at += n
 			c := m.Take()
+			if replaying(m) && (len(c.Controls) > 0 || m.stats.Mismatches > 0) {
+				t.Fatalf("message %d was applied before, and yet: %v, %d mismatches", m.seq, c.Controls, m.stats.Mismatches)
+			}
 			if dies := rapid.IntRange(-2*changes(c)-1, changes(c)).Draw(t, "dies after"); !s.write(c, dies) {
 				m, at = restart(t, p, history, s)
 				continue
@@ -82,7 +85,7 @@ func mustOnlyMoveOn(t *rapid.T, published []View) {
 // Whole machines are equal after a restart, not only what they have written: what
 // comes next leads to the same.
 func TestRestartDecidesTheSame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		p := drawParams(t)
 		history, _ := drawHistory(t, p, 120)
 		at := rapid.IntRange(0, len(history)).Draw(t, "restart at")
@@ -119,7 +122,7 @@ func TestRestartDecidesTheSame(t *testing.T) {
 // Writing the same log's changes twice, as after a restart from an old
 // checkpoint, is harmless at any distance.
 func TestReplayFromTheBeginning(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check(t, func(t *rapid.T) {
 		p := drawParams(t)
 		history, _ := drawHistory(t, p, 100)
 		want, _ := uninterrupted(p, history)
@@ -138,4 +141,24 @@ func TestReplayFromTheBeginning(t *testing.T) {
 			t.Fatalf("published again: %v", s.history)
 		}
 	})
+}
+
+// Without a debounce a deadline is due the moment it is set. A tick of the same
+// instant that came before it, and is read again, is not the one that fires it.
+func TestATickOfTheSameInstantIsReadAgain(t *testing.T) {
+	p := quick(0)
+	w := newWorld(t, p)
+	g := w.edge("g1")
+	conn := g.open("u", "A", active)
+	w.checkpoint()
+	w.to(1)
+	w.tick()
+	g.close(conn, wire.Reason_REASON_CLOSED)
+	w.killKeeper()
+	w.startKeeper()
+	if v := w.store.Views["u"]; v.State == wire.State_STATE_OFFLINE {
+		t.Fatalf("offline by a tick before the goodbye: %v", v)
+	}
+	w.tick()
+	mustSee(t, w, "u", "active@0", "offline@1")
 }

@@ -157,7 +157,9 @@ const pace = 100 * time.Microsecond
 func (b *board) announceAll(now time.Time) {
 	at := now
 	for _, s := range b.streams {
-		if len(s.watches) > 0 {
+		// A position that is still to be repeated must not tell of a feed that was
+		// not announced: it would pass for the announcement.
+		if len(s.watches) > 0 || !s.confirmAt.IsZero() {
 			s.announceAt, at = at, at.Add(pace)
 			b.retime(s, now)
 		}

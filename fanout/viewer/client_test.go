@@ -136,3 +136,81 @@ func TestWatchAndUnwatch(t *testing.T) {
 		}
 	})
 }
+
+// version is the version of what is shown of a target.
+func (w *watcher) version(target string) uint64 {
+	w.t.Helper()
+	state, ok := w.State(target)
+	if !ok {
+		w.t.Fatalf("nothing is known of %s", target)
+	}
+	return state.View.Version
+}
+
+// start runs a client whose changes nobody reads.
+func start(s *stage.Stage, cfg viewer.Config) *viewer.Client {
+	s.T.Helper()
+	c, err := viewer.New(lab.Connect(s.T, s.Server.NewLink()), cfg)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Run(ctx) }()
+	s.T.Cleanup(func() { cancel(); <-ended })
+	return c
+}
+
+func contextFor(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
+}
+
+// A spy hears what alice is told and counts what she asks for.
+type spy struct {
+	events, asked *nats.Subscription
+	position      subjects.Position
+	count         int
+}
+
+func newSpy(s *stage.Stage) *spy {
+	s.T.Helper()
+	nc := lab.Connect(s.T, s.Server.NewLink())
+	events, err := nc.SubscribeSync(s.Fabric.ViewEventsAll("alice"))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	asked, err := nc.SubscribeSync(s.Fabric.Request(subjects.OpSubscribe, "alice"))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		s.T.Fatal(err)
+	}
+	return &spy{events: events, asked: asked}
+}
+
+// last is the position of the last message.
+func (v *spy) last(t *testing.T) subjects.Position {
+	t.Helper()
+	for {
+		m, err := v.events.NextMsg(time.Millisecond)
+		if err != nil {
+			return v.position
+		}
+		message, err := subjects.DecodeMessage(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.position = message.Position
+	}
+}
+
+// requests is how many subscribe requests there were so far.
+func (v *spy) requests() int {
+	for {
+		if _, err := v.asked.NextMsg(time.Millisecond); err != nil {
+			return v.count
+		}
+		v.count++
+	}
+}

@@ -57,7 +57,7 @@ func (t *tender) work(ctx context.Context) {
 	if !t.checkConnection(now) {
 		return
 	}
-	if t.resyncAt.IsZero() && t.lost(now) {
+	if t.lost(now) && t.resyncAt.IsZero() {
 		t.resyncAt = now.Add(rand.N(t.cfg.Spread + 1))
 	}
 	switch {

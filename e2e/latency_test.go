@@ -35,7 +35,7 @@ func TestDetectionLatency(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.way.String(), func(t *testing.T) {
 			bubble(t, e2e.Options{}, func(t *testing.T, f *e2e.Fabric) {
-				v := f.StartViewer("vera", names("u", leavers)...)
+				v := f.StartAudience(30*second, names("u", leavers)...)
 				left := w.leave(t, f)
 				f.At(f.Now() + 200*second)
 				bound, _ := f.Params.Bounds().Of(w.way)
@@ -60,7 +60,7 @@ type latency struct {
 	Devices  int     `json:"devices"`
 }
 
-func measure(t *testing.T, v *e2e.Viewer, left map[string]time.Duration, bound rollcall.Window) latency {
+func measure(t *testing.T, v *e2e.Audience, left map[string]time.Duration, bound rollcall.Window) latency {
 	var all []time.Duration
 	for user, at := range left {
 		rows := v.RowsOf(user)

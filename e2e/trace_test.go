@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rollcall-io/rollcall/e2e"
+	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/internal/trace"
 )
@@ -25,8 +26,11 @@ var (
 func TestTrace(t *testing.T) {
 	events := readTrace(t, *replay)
 	lab.Bubble(t, func(t *testing.T) {
-		f := whole(t, e2e.Options{})
-		v := f.StartViewer("vera", trace.Users(events)...)
+		f := e2e.New(t, e2e.Options{})
+		f.StartKeeper()
+		// Interests are refreshed seldom: the day is long and nobody leaves.
+		f.StartFanoutWith(fanout.Config{InterestTTL: time.Hour})
+		v := f.StartAudience(15*time.Minute, trace.Users(events)...)
 		begin := f.Now()
 		ctx, stop := context.WithCancel(t.Context())
 		player := trace.Player{
@@ -48,7 +52,7 @@ func TestTrace(t *testing.T) {
 		for i := range rows {
 			rows[i].At -= begin
 		}
-		for _, violation := range trace.Check(events, rows, f.Params, length, 0) {
+		for _, violation := range trace.Check(events, rows, f.Params, length, fanout.DefaultWindow) {
 			t.Error(violation)
 		}
 		t.Logf("%d events, %d published changes, %s", len(events), len(rows), length)

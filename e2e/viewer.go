@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/fanout/viewer"
@@ -33,19 +36,58 @@ func (f *Fabric) StartViewer(id string, targets ...string) *Viewer {
 	}
 	v.Client = client
 	f.process(client.Run, v.Process)
-	f.devices.Go(v.record)
-	if err := client.Watch(f.ctx, targets...); err != nil {
-		f.T.Fatalf("viewer %s: %v", id, err)
-	}
+	f.watch(v, client, targets...)
 	return v
 }
 
-func (v *Viewer) record() {
-	for c := range v.Changes() {
+// watch records what a client is shown.
+func (f *Fabric) watch(v *Viewer, client *viewer.Client, targets ...string) {
+	f.T.Helper()
+	f.devices.Go(func() { v.record(client) })
+	if err := client.Watch(f.ctx, targets...); err != nil {
+		f.T.Fatal(err)
+	}
+}
+
+func (v *Viewer) record(client *viewer.Client) {
+	for c := range client.Changes() {
 		v.mu.Lock()
 		v.rows = append(v.rows, trace.Row{At: c.Received.Sub(v.start), User: c.Target, Status: c.View.Status, Version: c.View.Version})
 		v.mu.Unlock()
 	}
+}
+
+// Audience is a process with one viewer for each target. What a viewer is told of
+// several targets within a window of the fanout comes in one message at its end;
+// who watches one target is told at once, to the microsecond.
+type Audience struct {
+	Viewer
+}
+
+// StartAudience starts a viewer for each target, refreshing its interest at the
+// given interval, and waits until all are watched.
+func (f *Fabric) StartAudience(refresh time.Duration, targets ...string) *Audience {
+	f.T.Helper()
+	a := &Audience{Viewer{Process: f.connect(), t: f.T, start: f.start}}
+	var clients []*viewer.Client
+	for _, target := range targets {
+		client, err := viewer.New(a.nc, viewer.Config{Viewer: "of-" + target, Outage: f.Params.Outage, Refresh: refresh})
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	f.process(func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, client := range clients {
+			group.Go(func() error { return client.Run(ctx) })
+		}
+		return group.Wait()
+	}, a.Process)
+	for i, client := range clients {
+		f.watch(&a.Viewer, client, targets[i])
+	}
+	return a
 }
 
 // Rows is everything that was shown, in order.

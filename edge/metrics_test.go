@@ -38,14 +38,14 @@ func TestMetrics(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	flapping, patient, fine := steady(), steady(), steady()
-	flapping.LeaseTTL = 1
+	flapping.LeaseTTL = 0
 	patient.IdleTimeout = 2 * maxIdle
 	for name, c := range map[string]Config{
-		"no id":                 {},
-		"a prefix with capital": {ID: "gw", Prefix: "Presence"},
-		"negative resolution":   {ID: "gw", ClockResolution: -1},
-		"timing that flaps":     {ID: "gw", Params: &flapping},
-		"too patient":           {ID: "gw", Params: &patient},
+		"no id":                  {},
+		"a prefix with capital":  {ID: "gw", Prefix: "Presence"},
+		"negative resolution":    {ID: "gw", ClockResolution: -1},
+		"timing that cannot run": {ID: "gw", Params: &flapping},
+		"too patient":            {ID: "gw", Params: &patient},
 	} {
 		if _, err := New(nil, c); !errors.Is(err, ErrConfig) && !errors.Is(err, rollcall.ErrID) {
 			t.Errorf("%s: %v", name, err)

@@ -1,0 +1,108 @@
+// Command rollcall runs a presence fabric and asks it questions.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/rollcall-io/rollcall"
+)
+
+const about = `A presence fabric on NATS: who is online, as far as a viewer may know, and how late that can be noticed.
+
+Start with:
+
+  rollcall up                            a whole fabric on this machine
+  rollcall replay TRACE.csv --speed 60   real connections come and go
+  rollcall watch --viewer me u0074       changes as a viewer receives them
+  rollcall who u0074                     the state now
+  rollcall bounds                        how late each way of leaving is noticed`
+
+type cli struct {
+	Up      upCmd      `cmd:"" help:"Run a whole fabric in this process: server, keeper, fanout."`
+	Who     whoCmd     `cmd:"" help:"Show the state of users now."`
+	Watch   watchCmd   `cmd:"" help:"Show changes of users as a viewer receives them."`
+	Replay  replayCmd  `cmd:"" help:"Play a connection history into a running fabric."`
+	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
+	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
+	Version versionCmd `cmd:"" help:"Show the version."`
+}
+
+// console is where a command reads and writes.
+type console struct {
+	out, err io.Writer
+}
+
+// exit codes: 1 for what went wrong while working, 2 for what was asked wrongly.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], console{os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run runs one command line and returns the exit code.
+func run(ctx context.Context, args []string, std console) (code int) {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	exited := errors.New("exited")
+	defer func() { // kong ends the process for --help and usage errors through Exit
+		if r := recover(); r != nil && r != exited {
+			panic(r)
+		}
+	}()
+	parser, err := kong.New(&cli{}, kong.Name("rollcall"), kong.Description(about),
+		kong.UsageOnError(), kong.Writers(std.out, std.err), kong.ShortUsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Exit(func(c int) { code = c; panic(exited) }),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(std))
+	if err != nil {
+		fmt.Fprintln(std.err, "rollcall:", err)
+		return exitFailed
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintln(std.err, "rollcall:", err)
+		return exitUsage
+	}
+	err = command.Run()
+	switch {
+	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return 0
+	case errors.Is(err, rollcall.ErrParams), errors.Is(err, errUsage):
+		code = exitUsage
+	default:
+		code = exitFailed
+	}
+	fmt.Fprintln(std.err, "rollcall:", strings.TrimPrefix(err.Error(), "rollcall: "))
+	return code
+}
+
+// errUsage marks what was asked wrongly.
+var errUsage = errors.New("usage")
+
+type versionCmd struct{}
+
+func (versionCmd) Run(std console) error {
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	_, err := fmt.Fprintln(std.out, "rollcall", version)
+	return err
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rollcall-io/rollcall/fanout"
+	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/natsd"
+	"github.com/rollcall-io/rollcall/keeper"
+)
+
+type upCmd struct {
+	Data      string   `default:"rollcall-data" type:"path" help:"Directory of streams and buckets; made if missing."`
+	Listen    string   `default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where NATS clients connect; loopback only (default ${default})."`
+	WebSocket string   `name:"websocket" default:"127.0.0.1:4280" placeholder:"HOST:PORT" help:"Where browsers connect; loopback only (default ${default}); 'off' for none."`
+	Origin    []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket. Repeatable."`
+	Shards    int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
+	Prefix    string   `default:"presence" help:"Prefix of the fabric's subjects."`
+	timing
+	Summary time.Duration `default:"1m" help:"How often a line with the figures is logged; 0 for never."`
+	Verbose bool          `short:"v" help:"Log what every part does, the NATS server included."`
+}
+
+func (c *upCmd) Help() string {
+	return `Starts a NATS server with JetStream on the data directory, a keeper and a fanout, and runs until interrupted. What was
+there before is there again: nobody goes offline because the fabric was restarted.
+
+Clients need no credentials yet, so every listener is on loopback.`
+}
+
+func (c *upCmd) Run(ctx context.Context, std console) error {
+	params, warnings, err := c.params()
+	if err != nil {
+		return err
+	}
+	log, parts := c.loggers(std)
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	server, err := natsd.Start(c.serverConfig(parts))
+	if err != nil {
+		return err
+	}
+	defer server.Shutdown()
+	keeperConn, err := server.Connect(patient("keeper")...)
+	if err != nil {
+		return err
+	}
+	defer keeperConn.Close()
+	fanoutConn, err := server.Connect(patient("fanout")...)
+	if err != nil {
+		return err
+	}
+	defer fanoutConn.Close()
+
+	js, err := jetstream.New(keeperConn)
+	if err != nil {
+		return err
+	}
+	found, err := fabric.Ensure(ctx, js, fabric.Config{Prefix: c.Prefix, Shards: c.Shards, Params: params})
+	if err != nil {
+		return err
+	}
+	k, err := keeper.New(keeperConn, keeper.Config{Prefix: c.Prefix, Logger: parts.With("part", "keeper")})
+	if err != nil {
+		return err
+	}
+	f, err := fanout.New(fanoutConn, fanout.Config{Prefix: c.Prefix, Logger: parts.With("part", "fanout")})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return part("keeper", k.Run(ctx)) })
+	group.Go(func() error { return part("fanout", f.Run(ctx)) })
+	group.Go(func() error { return c.welcome(ctx, std, server, f, found) })
+	group.Go(func() error { return c.summarise(ctx, log, k, f) })
+	return group.Wait()
+}
+
+// loggers are the command's own and the one of its parts, which are heard only when
+// something is wrong or everything is wanted.
+func (c *upCmd) loggers(std console) (own, parts *slog.Logger) {
+	level := slog.LevelWarn
+	if c.Verbose {
+		level = slog.LevelInfo
+	}
+	text := func(level slog.Level) *slog.Logger {
+		return slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level}))
+	}
+	return text(slog.LevelInfo), text(level)
+}
+
+// part names the part of the fabric that failed.
+func part(name string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+func (c *upCmd) serverConfig(parts *slog.Logger) natsd.Config {
+	cfg := natsd.Config{StoreDir: c.Data, Listen: c.Listen, WebSocket: c.WebSocket, Origins: c.Origin}
+	if c.WebSocket == "off" {
+		cfg.WebSocket = ""
+	}
+	if c.Verbose {
+		cfg.Logger = parts.With("part", "nats")
+	}
+	return cfg
+}
+
+// welcome says, once the fabric answers, what can be done with it.
+func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, f *fanout.Fanout, found fabric.Fabric) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-f.Ready():
+	}
+	at := ""
+	if url := server.ClientURL(); url != defaultServer {
+		at = " -s " + url
+	}
+	b := found.Params.Bounds()
+	fmt.Fprintf(std.out, `Rollcall is up: %d shards, data in %s
+  NATS       %s
+  WebSocket  %s
+  offline is shown after a close within %s, silence %s, an edge crash %s
+
+Try, in another terminal:
+  rollcall watch%s --viewer me u0074 u0089
+  rollcall replay%s e2e/testdata/irc-netsplit-1d.csv --speed 600
+  rollcall who%s u0074
+Ctrl-C stops it; the data stays.
+`, found.Shards(), c.Data, server.ClientURL(), orNone(server.WebSocketURL()),
+		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), at, at, at)
+	return nil
+}
+
+func orNone(url string) string {
+	if url == "" {
+		return "off"
+	}
+	return url
+}
+
+// summarise logs the figures of the fabric from time to time.
+func (c *upCmd) summarise(ctx context.Context, log *slog.Logger, k *keeper.Keeper, f *fanout.Fanout) error {
+	if c.Summary <= 0 {
+		return nil
+	}
+	every := time.NewTicker(c.Summary)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+			s := k.Stats()
+			log.Info("summary", "online", s.Online, "users", s.Users, "connections", s.Connections, "edges", s.Edges,
+				"changes", s.Changes, "device_flips", s.DeviceFlips, "lease_expiries", s.LeaseExpiries,
+				"rejected_stale", s.RejectedStale, "false_offlines", s.FalseOfflines, "repaired", s.Repaired)
+		}
+	}
+}

@@ -27,7 +27,11 @@ type entry struct {
 	visible bool
 	stamp   stamp // of the answer or message that the view came with
 	at      time.Time
-	shown   State // as last returned by Changes
+	// absent is where the shards stood when an answer left the target out, by
+	// shard, because such an answer does not tell the target's. What was sent
+	// before that is outdated.
+	absent map[int]subjects.Position
+	shown  State // as last returned by Changes
 }
 
 // A stamp orders what the owners of one shard say.
@@ -35,6 +39,12 @@ type stamp struct{ generation, seq uint64 }
 
 func (s stamp) atMost(t stamp) bool {
 	return s.generation < t.generation || s.generation == t.generation && s.seq <= t.seq
+}
+
+// outdates says that the target was left out of an answer after the position.
+func (e *entry) outdates(p subjects.Position) bool {
+	at, answered := e.absent[p.Shard]
+	return answered && stamp{p.Generation, p.Seq}.atMost(stamp{at.Generation, at.Seq})
 }
 
 // NewReducer returns a reducer that asks for nothing.
@@ -77,7 +87,7 @@ func (r *Reducer) Message(m subjects.Message, now time.Time) {
 		r.touchShard(m.Shard)
 	}
 	for _, v := range m.Changes {
-		if e := r.targets[v.Target]; e != nil && v.Version > e.view.Version {
+		if e := r.targets[v.Target]; e != nil && v.Version > e.view.Version && !e.outdates(m.Position) {
 			r.learn(e, v, m.Position, now)
 		}
 	}
@@ -132,6 +142,7 @@ func (r *Reducer) Reply(reply subjects.Reply, a Answer, now time.Time) (fresh bo
 // absent drops a target that an answer leaves out, unless it has been told of
 // since.
 func (r *Reducer) absent(target string, e *entry, positions map[int]subjects.Position) {
+	e.absent = positions
 	p, answered := positions[e.shard]
 	if !answered || !e.stamp.atMost(stamp{p.Generation, p.Seq}) {
 		return

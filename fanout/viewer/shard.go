@@ -22,6 +22,7 @@ type shard struct {
 	// lost is set when messages up to lostSeq may be missing: subscribe again.
 	lost    bool
 	lostSeq uint64
+	older   bool // the last base was older than lostSeq
 	// claimed is a seq that an answer told of, which has claimedAt plus a moment
 	// to come: answers and messages take different ways.
 	claimed   uint64
@@ -42,7 +43,7 @@ func (s *shard) lose(seq uint64) {
 // adopt takes a position over as it is, without asking what came before.
 func (s *shard) adopt(p subjects.Position) {
 	s.known, s.generation, s.seq, s.targets = true, p.Generation, p.Seq, p.Targets
-	s.claimed, s.lostSeq = 0, 0
+	s.claimed, s.lostSeq, s.older = 0, 0, false
 	s.said = feed{p.Feed, p.Reason}
 }
 
@@ -102,9 +103,14 @@ func (s *shard) answer(p subjects.Position, base bool, now time.Time) (changed b
 	case p.Generation > s.generation:
 		s.adopt(p)
 		s.lost = !base
+	case base && p.Seq < s.lostSeq && s.older:
+		// The owner really stands there; we have believed what it never sent.
+		s.adopt(p)
+		s.lost = false
 	case base:
 		s.targets = p.Targets
-		if p.Seq >= s.lostSeq {
+		s.older = p.Seq < s.lostSeq // maybe the answer took the longer way
+		if !s.older {
 			s.lost, s.lostSeq = false, 0
 		}
 		if p.Seq >= s.seq {

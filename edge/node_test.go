@@ -99,9 +99,13 @@ func TestDrain(t *testing.T) {
 			e.connect(user, "phone").Beat(1)
 		}
 		settle()
+		begun := time.Now()
 		w.must(e.Drain(context.Background()))
 		if err := <-e.ended; err != nil {
 			t.Fatalf("Run: %v", err)
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the drain took %s although the store answers at once", took)
 		}
 		for shard := range 2 {
 			said := w.said(shard, "gw")

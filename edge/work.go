@@ -176,7 +176,12 @@ func (n *Node) keepTime(ctx context.Context, s store) error {
 		if err != nil {
 			return err
 		}
-		pause(session, resyncPeriod)
+		select {
+		case <-ctx.Done(): // also after a drain, when the session goes on
+			return ctx.Err()
+		case <-session.Done():
+		case <-time.After(resyncPeriod):
+		}
 		if session, err = n.link.up(ctx); err != nil {
 			return err
 		}

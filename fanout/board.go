@@ -64,6 +64,19 @@ func (b *board) look(viewer, target string, now time.Time) look {
 	return trim(v, b.policy.Sight(viewer, target), cutMinute(rollcall.MicrosOf(now)))
 }
 
+// news is what a watch looks like now: what was told, unless it says something else
+// by now. Who left and came back before anybody was told did nothing that the
+// viewer could see, though the keeper observed it at another minute.
+func (b *board) news(w *watch, now time.Time) look {
+	l := b.look(w.stream.viewer, w.target.id, now)
+	same := l
+	same.observed = w.told.observed
+	if same == w.told {
+		return w.told
+	}
+	return l
+}
+
 // apply takes a record into account.
 func (b *board) apply(c change, now time.Time) {
 	views := b.views
@@ -105,7 +118,7 @@ func (b *board) review(t *target, now time.Time) {
 		switch {
 		case w.pending:
 			b.merged++
-		case b.look(w.stream.viewer, t.id, now) != w.told:
+		case b.news(w, now) != w.told:
 			w.stream.wait(w)
 			b.retime(w.stream, now)
 		}

@@ -35,3 +35,35 @@ func TestRecentlyIsToldToEnd(t *testing.T) {
 		t.Errorf("told %v", told)
 	}
 }
+
+func TestAReturnBeforeAnybodyWasToldIsNotTold(t *testing.T) {
+	now := begin
+	b := newBoard(boardConfig{generation: 1, policy: Everyone{}, window: DefaultWindow, ttl: time.Hour, outage: outage, maxPayload: 1 << 20}, now)
+	b.loaded(now)
+	bob := func(state rollcall.State) {
+		b.apply(change{"bob", &View{State: state, Observed: rollcall.MicrosOf(now), Seen: rollcall.MicrosOf(now)}}, now)
+	}
+	bob(rollcall.Active)
+	b.subscribe(nil, "alice", b.plan("alice", []string{"bob", "carol"}, now), now)
+	before := string(b.get(nil, "alice", []string{"bob"}, now))
+
+	now = now.Add(10 * time.Minute)
+	b.pulse(1, 0, now)
+	b.apply(change{"carol", &View{State: rollcall.Active}}, now) // opens the window
+	b.flush(now, batch)
+	bob(rollcall.Offline)
+	now = now.Add(DefaultWindow / 2)
+	bob(rollcall.Active)
+	now = now.Add(DefaultWindow)
+	for messages, _ := b.flush(now, batch); len(messages) > 0; messages, _ = b.flush(now, batch) {
+		for _, m := range messages {
+			if strings.Contains(string(m.data), "bob") {
+				t.Errorf("told %s", m.data)
+			}
+		}
+	}
+	// The same version never stands for two things, so an answer says the same too.
+	if after := string(b.get(nil, "alice", []string{"bob"}, now)); after[strings.Index(after, "views"):] != before[strings.Index(before, "views"):] {
+		t.Errorf("the answer was %s and is %s", before, after)
+	}
+}

@@ -42,14 +42,14 @@ func (b *board) snapshot(data []byte, viewer string, s *stream, targets []string
 // waits in the stream is counted here and told there all the same, because the
 // viewer may have several clients and only one of them gets the answer.
 func (b *board) answer(viewer string, s *stream, id string, now time.Time) (look, uint64) {
-	l := b.look(viewer, id, now)
 	if s == nil {
-		return l, b.floor
+		return b.look(viewer, id, now), b.floor
 	}
 	w := s.watches[id]
 	if w == nil {
-		return l, s.counter
+		return b.look(viewer, id, now), s.counter
 	}
+	l := b.news(w, now)
 	if l != w.told {
 		b.count(w, l)
 		w.owed = true

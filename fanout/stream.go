@@ -149,7 +149,7 @@ func (b *board) tellOne(m *message, w *watch, now time.Time) {
 	if w.slot < 0 {
 		return
 	}
-	l := b.look(w.stream.viewer, w.target.id, now)
+	l := b.news(w, now)
 	if l == w.told && !w.owed {
 		return // it changed and changed back
 	}

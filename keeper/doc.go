@@ -13,6 +13,8 @@
 //     records that would let a successor skip them.
 //   - A keeper that has lost its shard cannot write: every write expects the
 //     revision of the bucket's owner record, which a takeover changes first.
+//   - Buckets that lose what they acknowledged are loaded and repaired within one
+//     sweep, before anything is written behind the loss.
 //   - A keeper that is slow, paused or down declares nobody dead: expiry and
 //     debounce are decided when a tick is applied, and a tick stands behind all
 //     frames stored before it.

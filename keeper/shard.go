@@ -131,10 +131,11 @@ func (s *shard) handle(ctx context.Context, batch feed.Batch) error {
 	if batch.Pending == 0 {
 		s.caughtUp.Store(true)
 	}
-	if ticked {
-		s.pulse()
+	if !ticked {
+		return nil
 	}
-	return nil
+	s.pulse()
+	return s.writer.verify(ctx) // also where there is nothing to write
 }
 
 func (s *shard) apply(batch feed.Batch) (changes machine.Changes, ticked bool) {

@@ -32,13 +32,15 @@ type writer struct {
 	params rollcall.Params
 
 	leases, views bucket
-	viewsRevision uint64 // of the last view written
+	viewsRevision uint64    // of the last view written
+	verified      time.Time // when the buckets were last found whole
 }
 
 // A bucket with the fence that was taken there.
 type bucket struct {
 	name  string
 	fence uint64 // revision of the owner record
+	last  uint64 // the last revision that was acknowledged
 }
 
 // takeOver changes the owner records of both buckets. It refuses if a newer
@@ -55,9 +57,10 @@ func (w *writer) takeOver(ctx context.Context, g rollcall.Grant, holder string) 
 		if err != nil {
 			return fmt.Errorf("keeper: taking over %s: %w", target.name, err)
 		}
-		*target.bucket = bucket{target.name, fence}
+		*target.bucket = bucket{target.name, fence, fence}
 		w.viewsRevision = fence
 	}
+	w.verified = time.Now()
 	return nil
 }
 
@@ -87,10 +90,39 @@ func takeOverBucket(ctx context.Context, js jetstream.JetStream, name string, ow
 	return kv.Update(ctx, subjects.KeyOwner, value, revision)
 }
 
+// errLost says that a bucket no longer has what it acknowledged. The records in it
+// and the machine that wrote them disagree: the shard must be loaded again.
+var errLost = errors.New("keeper: the store has lost records")
+
+// verifyEvery is how often the buckets are held against what was written there.
+const verifyEvery = time.Second
+
+// verify finds out whether the buckets still have what they acknowledged. Do so
+// before writing: an edge's record says that every user's record is there, which
+// must not be written behind a loss. A store that is away is as it was.
+func (w *writer) verify(ctx context.Context) error {
+	if time.Since(w.verified) < verifyEvery {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	for _, b := range []bucket{w.leases, w.views} {
+		stream, err := w.js.Stream(ctx, subjects.KVStream(b.name))
+		if err != nil {
+			return nil
+		}
+		if last := stream.CachedInfo().State.LastSeq; last < b.last {
+			return fmt.Errorf("%w: %s ends at %d and had %d", errLost, b.name, last, b.last)
+		}
+	}
+	w.verified = time.Now()
+	return nil
+}
+
 // write writes what has changed, views before users before edges, each group
 // acknowledged before the next begins. It returns when everything is written; it
-// fails only when ctx ends, with [rollcall.ErrNotOwner] when the shard is lost, or
-// for a record that cannot be encoded.
+// fails only when ctx ends, with [rollcall.ErrNotOwner] when the shard is lost, with
+// errLost when earlier records are, or for a record that cannot be encoded.
 func (w *writer) write(ctx context.Context, c machine.Changes) error {
 	views := make([]*nats.Msg, 0, len(c.Views))
 	users := make([]*nats.Msg, 0, len(c.Users))
@@ -116,15 +148,15 @@ func (w *writer) write(ctx context.Context, c machine.Changes) error {
 	if failed != nil {
 		return failed
 	}
-	revision, err := w.publish(ctx, w.views, views)
+	revision, err := w.publish(ctx, &w.views, views)
 	if err != nil {
 		return err
 	}
 	w.viewsRevision = max(w.viewsRevision, revision)
-	if _, err := w.publish(ctx, w.leases, users); err != nil {
+	if _, err := w.publish(ctx, &w.leases, users); err != nil {
 		return err
 	}
-	_, err = w.publish(ctx, w.leases, edges, jetstream.WithMsgTTL(w.leaseTTL()))
+	_, err = w.publish(ctx, &w.leases, edges, jetstream.WithMsgTTL(w.leaseTTL()))
 	return err
 }
 
@@ -139,7 +171,7 @@ func (w *writer) writeCheckpoint(ctx context.Context, c *wire.CheckpointRecord) 
 	if err != nil {
 		return err
 	}
-	_, err = w.publish(ctx, w.leases, []*nats.Msg{msg})
+	_, err = w.publish(ctx, &w.leases, []*nats.Msg{msg})
 	return err
 }
 
@@ -156,12 +188,15 @@ func recordMsg(b bucket, key string, record proto.Message, gone bool) (*nats.Msg
 
 // publish writes msgs under the bucket's fence and returns the last revision. What
 // is not acknowledged is written again until it is.
-func (w *writer) publish(ctx context.Context, b bucket, msgs []*nats.Msg, opts ...jetstream.PublishOpt) (last uint64, err error) {
+func (w *writer) publish(ctx context.Context, b *bucket, msgs []*nats.Msg, opts ...jetstream.PublishOpt) (last uint64, err error) {
 	opts = append(opts, jetstream.WithExpectLastSequenceForSubject(b.fence, subjects.KVSubject(b.name, subjects.KeyOwner)),
 		jetstream.WithStallWait(ackTimeout))
 	for pause := 50 * time.Millisecond; len(msgs) > 0; pause = min(2*pause, time.Second) {
 		var revision uint64
-		revision, msgs, err = w.attempt(ctx, msgs, opts)
+		if err = w.verify(ctx); err != nil {
+			return last, err
+		}
+		revision, msgs, err = w.attempt(ctx, b, msgs, opts)
 		last = max(last, revision)
 		if err != nil {
 			return last, err
@@ -174,8 +209,8 @@ func (w *writer) publish(ctx context.Context, b bucket, msgs []*nats.Msg, opts .
 }
 
 // attempt publishes all and returns those that were not acknowledged.
-func (w *writer) attempt(ctx context.Context, msgs []*nats.Msg, opts []jetstream.PublishOpt) (last uint64, again []*nats.Msg, err error) {
-	futures := make([]jetstream.PubAckFuture, len(msgs))
+func (w *writer) attempt(ctx context.Context, b *bucket, msgs []*nats.Msg, opts []jetstream.PublishOpt) (last uint64, again []*nats.Msg, err error) {
+	futures, known := make([]jetstream.PubAckFuture, len(msgs)), b.last
 	for i, msg := range msgs {
 		// The publisher adds headers to the message it is given.
 		copied := &nats.Msg{Subject: msg.Subject, Data: msg.Data, Header: cloneHeader(msg.Header)}
@@ -190,7 +225,11 @@ func (w *writer) attempt(ctx context.Context, msgs []*nats.Msg, opts []jetstream
 		}
 		select {
 		case ack := <-future.Ok():
+			if ack.Sequence <= known {
+				return last, nil, fmt.Errorf("%w: %s goes on at %d and had %d", errLost, b.name, ack.Sequence, known)
+			}
 			last = max(last, ack.Sequence)
+			b.last = max(b.last, last)
 		case err := <-future.Err():
 			if isFenced(err) {
 				return last, nil, fmt.Errorf("keeper: writing %s: %w", msgs[i].Subject, rollcall.ErrNotOwner)

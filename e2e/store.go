@@ -16,19 +16,7 @@ import (
 // keeper has written it; empty if there is none.
 func (f *Fabric) LeaseOf(user, device string) string {
 	f.T.Helper()
-	kv, err := f.JS.KeyValue(f.ctx, f.Names.LeasesBucket(f.Names.Shard(user)))
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	entry, err := kv.Get(f.ctx, subjects.KeyUser(user))
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	var record wire.UserRecord
-	if err := subjects.Decode(entry.Value(), &record); err != nil {
-		f.T.Fatal(err)
-	}
-	for _, ep := range record.Endpoints {
+	for _, ep := range f.UserOf(user).GetEndpoints() {
 		if ep.Device == device {
 			return ep.Current.GetEdge()
 		}

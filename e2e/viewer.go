@@ -111,7 +111,7 @@ func (v *Viewer) Status(target string) rollcall.Status {
 // Want fails unless exactly this was shown, each as "target status@seconds".
 func (v *Viewer) Want(want ...string) {
 	v.t.Helper()
-	got := []string{}
+	var got []string
 	for _, r := range v.Rows() {
 		got = append(got, fmt.Sprintf("%s %s@%v", r.User, r.Status, r.At.Seconds()))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -30,12 +31,13 @@ type Load struct {
 	start   time.Time
 	renewed map[int]int // connections whose leases were renewed
 	written map[int]int // messages in the KV buckets
+	beats   map[int]int // heartbeats, as the edges tell of them later
 }
 
 // MeasureRenewals counts from now on.
 func (f *Fabric) MeasureRenewals() *Load {
 	f.T.Helper()
-	l := &Load{start: f.start, renewed: make(map[int]int), written: make(map[int]int)}
+	l := &Load{start: f.start, renewed: make(map[int]int), written: make(map[int]int), beats: make(map[int]int)}
 	nc := lab.Connect(f.T, f.Server.NewLink())
 	subscribe := func(subject string, handle nats.MsgHandler) {
 		if _, err := nc.Subscribe(subject, handle); err != nil {
@@ -44,6 +46,7 @@ func (f *Fabric) MeasureRenewals() *Load {
 	}
 	for shard := range f.Names.Shards() {
 		subscribe(f.Names.LogSubjects(shard), l.countRenewals)
+		subscribe(f.Names.BeatsSubjects(shard), l.countBeats)
 		for _, bucket := range []string{f.Names.LeasesBucket(shard), f.Names.ViewsBucket(shard)} {
 			subscribe(subjects.KVSubject(bucket, ">"), l.countWrite)
 		}
@@ -67,6 +70,31 @@ func (l *Load) countRenewals(m *nats.Msg) {
 }
 
 func (l *Load) countWrite(*nats.Msg) { l.add(l.written, 1) }
+
+func (l *Load) countBeats(m *nats.Msg) {
+	told, beats, err := subjects.DecodeBeats(m.Data)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	base := rollcall.Micros(told.Base).Time().Sub(l.start)
+	for _, b := range beats {
+		l.beats[int((base+time.Duration(b.Offset)*time.Millisecond)/time.Second)]++
+	}
+}
+
+// Beats is the most heartbeats in one of these seconds.
+func (l *Load) Beats(from, to time.Duration) (peak int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s, n := range l.beats {
+		if at := time.Duration(s) * time.Second; from <= at && at < to {
+			peak = max(peak, n)
+		}
+	}
+	return peak
+}
 
 func (l *Load) add(counts map[int]int, n int) {
 	l.mu.Lock()

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rollcall-io/rollcall"
+)
+
+// tiny is a run that shows that everything works, and measures nothing.
+func tiny(only string) Config {
+	p := rollcall.Worker()
+	p.Heartbeat, p.Renewal = 500*time.Millisecond, time.Second
+	return Config{
+		Duration: 200 * time.Millisecond, Opens: 200, Viewers: 20, Targets: 5, Connections: 50, Only: []string{only}, Renewals: p,
+	}
+}
+
+// Every measure sees all that it sent arrive, and has a figure for it.
+func TestRun(t *testing.T) {
+	for only, holds := range map[string]func(Figures) bool{
+		"opens":      func(f Figures) bool { return f.Opens.Visible.Median > 0 && f.Opens.KVWrites >= 2 },
+		"changes":    func(f Figures) bool { return f.Changes.Delivered.Median > 0 && f.Changes.Core.Median > 0 },
+		"latency":    func(f Figures) bool { return f.Latency.Visible.Samples == 10 && f.Latency.Visible.P50 > 0 },
+		"renewals":   func(f Figures) bool { return f.Renewals.Renewed >= 50 && f.Renewals.Beats > 0 },
+		"heartbeats": func(f Figures) bool { return f.Heartbeats.PerSecond.Median > 0 },
+	} {
+		t.Run(only, func(t *testing.T) {
+			t.Parallel()
+			report, err := Run(t.Context(), tiny(only))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !holds(report.Figures) || len(report.Ratios) == 0 {
+				t.Errorf("report %+v", report)
+			}
+		})
+	}
+}
+
+// A run that is interrupted ends at once and leaves nothing behind.
+func TestInterrupted(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, interrupt := context.WithCancel(t.Context())
+	cfg := tiny("changes")
+	cfg.Progress = func(string) { interrupt() }
+	if _, err := Run(ctx, cfg); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v, want that it was cancelled", err)
+	}
+	left, err := os.ReadDir(os.TempDir())
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"unknown measure":    {Only: []string{"opens", "closes"}},
+		"negative size":      {Viewers: -1},
+		"negative duration":  {Duration: -time.Second},
+		"more than a viewer": {Targets: 10_001},
+	} {
+		if _, err := Run(t.Context(), cfg); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/fanout"
+	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/keeper"
+)
+
+// A stage is a fabric with its parts, for one measure. Its context ends when one of
+// them fails, with the reason.
+type stage struct {
+	*scene
+	fabric.Fabric
+	ctx    context.Context
+	keeper *keeper.Keeper
+	edges  []*edge.Node
+	js     jetstream.JetStream // of the measure itself
+
+	end     context.CancelCauseFunc
+	running sync.WaitGroup
+	conns   []*nats.Conn
+}
+
+// cast says which parts a stage has.
+type cast struct {
+	params rollcall.Params
+	silent bool // no keeper and no fanout: the edges' frames stay in the log
+	edges  int
+}
+
+// patientParams is the timing where heartbeats are not what is measured: connections
+// need none.
+func patientParams() rollcall.Params {
+	p := rollcall.Default()
+	p.IdleTimeout = time.Hour
+	return p
+}
+
+// raise makes a fabric and waits until its parts work; strike ends it.
+func (s *scene) raise(ctx context.Context, prefix string, c cast) (*stage, error) {
+	st := &stage{scene: s}
+	st.ctx, st.end = context.WithCancelCause(ctx)
+	if err := st.build(prefix, c); err != nil {
+		st.strike()
+		return nil, err
+	}
+	return st, nil
+}
+
+func (st *stage) build(prefix string, c cast) error {
+	nc, err := st.open("measure")
+	if err != nil {
+		return err
+	}
+	if st.js, err = jetstream.New(nc); err != nil {
+		return err
+	}
+	st.Fabric, err = fabric.Ensure(st.ctx, st.js, fabric.Config{Prefix: prefix, Params: c.params})
+	if err != nil {
+		return err
+	}
+	if !c.silent {
+		if err := st.startKeeper(); err != nil {
+			return err
+		}
+		if err := st.startFanout(); err != nil {
+			return err
+		}
+	}
+	for i := range c.edges {
+		if err := st.startEdge(fmt.Sprintf("edge-%d", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open makes a connection that ends with the stage.
+func (st *stage) open(name string) (*nats.Conn, error) {
+	nc, err := st.connect(name)
+	if err == nil {
+		st.conns = append(st.conns, nc)
+	}
+	return nc, err
+}
+
+// start runs a part; the stage ends if it fails.
+func (st *stage) start(name string, run func(context.Context) error) {
+	st.running.Go(func() {
+		if err := run(st.ctx); err != nil && st.ctx.Err() == nil {
+			st.end(fmt.Errorf("%s: %w", name, err))
+		}
+	})
+}
+
+func (st *stage) startKeeper() error {
+	nc, err := st.open("keeper")
+	if err != nil {
+		return err
+	}
+	if st.keeper, err = keeper.New(nc, keeper.Config{Prefix: st.Prefix(), Logger: st.log.With("part", "keeper")}); err != nil {
+		return err
+	}
+	st.start("keeper", st.keeper.Run)
+	return await(st.ctx, "the keeper", st.keeper.Ready)
+}
+
+func (st *stage) startFanout() error {
+	nc, err := st.open("fanout")
+	if err != nil {
+		return err
+	}
+	f, err := fanout.New(nc, fanout.Config{
+		Prefix: st.Prefix(), Logger: st.log.With("part", "fanout"),
+		InterestTTL: time.Hour, // raw subscribers do not refresh
+	})
+	if err != nil {
+		return err
+	}
+	st.start("fanout", f.Run)
+	return st.ready(f.Ready())
+}
+
+func (st *stage) startEdge(id string) error {
+	nc, err := st.open(id)
+	if err != nil {
+		return err
+	}
+	node, err := edge.New(nc, edge.Config{ID: id, Prefix: st.Prefix(), Logger: st.log})
+	if err != nil {
+		return err
+	}
+	st.start(id, node.Run)
+	st.edges = append(st.edges, node)
+	return st.ready(node.Ready())
+}
+
+func (st *stage) ready(ready <-chan struct{}) error {
+	select {
+	case <-st.ctx.Done():
+		return context.Cause(st.ctx)
+	case <-ready:
+		return nil
+	}
+}
+
+// strike ends the parts as a crash would, which is quick.
+func (st *stage) strike() {
+	st.end(nil)
+	st.running.Wait()
+	for _, nc := range st.conns {
+		nc.Close()
+	}
+}

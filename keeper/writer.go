@@ -32,8 +32,8 @@ type writer struct {
 	params rollcall.Params
 
 	leases, views bucket
-	viewsRevision uint64    // of the last view written
-	verified      time.Time // when the buckets were last found whole
+	viewsRevision uint64 // of the last view written
+	verified      uint64 // the connection's reconnects when the buckets were last found whole
 }
 
 // A bucket with the fence that was taken there.
@@ -60,7 +60,7 @@ func (w *writer) takeOver(ctx context.Context, g rollcall.Grant, holder string) 
 		*target.bucket = bucket{target.name, fence, fence}
 		w.viewsRevision = fence
 	}
-	w.verified = time.Now()
+	w.verified = w.session()
 	return nil
 }
 
@@ -94,14 +94,17 @@ func takeOverBucket(ctx context.Context, js jetstream.JetStream, name string, ow
 // and the machine that wrote them disagree: the shard must be loaded again.
 var errLost = errors.New("keeper: the store has lost records")
 
-// verifyEvery is how often the buckets are held against what was written there.
-const verifyEvery = time.Second
+// session counts the connections to the store that there have been.
+func (w *writer) session() uint64 { return w.js.Conn().Stats().Reconnects }
 
-// verify finds out whether the buckets still have what they acknowledged. Do so
-// before writing: an edge's record says that every user's record is there, which
-// must not be written behind a loss. A store that is away is as it was.
+// verify finds out, once after every reconnect, whether the buckets still have what
+// they acknowledged. Do so before writing: an edge's record says that every user's
+// record is there, which must not be written behind a loss. A store that is away is
+// as it was. A loss without a reconnect shows by the sequences of the next
+// acknowledgements.
 func (w *writer) verify(ctx context.Context) error {
-	if time.Since(w.verified) < verifyEvery {
+	session := w.session()
+	if session == w.verified {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
@@ -115,7 +118,7 @@ func (w *writer) verify(ctx context.Context) error {
 			return fmt.Errorf("%w: %s ends at %d and had %d", errLost, b.name, last, b.last)
 		}
 	}
-	w.verified = time.Now()
+	w.verified = session
 	return nil
 }
 

@@ -21,20 +21,23 @@ func tiny(only string) Config {
 
 // Every measure sees all that it sent arrive, and has a figure for it.
 func TestRun(t *testing.T) {
-	for only, holds := range map[string]func(Figures) bool{
-		"opens":      func(f Figures) bool { return f.Opens.Visible.Median > 0 && f.Opens.KVWrites >= 2 },
-		"changes":    func(f Figures) bool { return f.Changes.Delivered.Median > 0 && f.Changes.Core.Median > 0 },
-		"latency":    func(f Figures) bool { return f.Latency.Visible.Samples == 10 && f.Latency.Visible.P50 > 0 },
-		"renewals":   func(f Figures) bool { return f.Renewals.Renewed >= 50 && f.Renewals.Beats > 0 },
-		"heartbeats": func(f Figures) bool { return f.Heartbeats.PerSecond.Median > 0 },
+	for _, test := range []struct {
+		only  string
+		holds func(Figures) bool
+	}{
+		{"changes", func(f Figures) bool { return f.Changes.Delivered.Median > 0 && f.Changes.Core.Median > 0 }},
+		{"opens", func(f Figures) bool { return f.Opens.Visible.Median > 0 && f.Opens.KVWrites >= 2 }},
+		{"renewals", func(f Figures) bool { return f.Renewals.Renewed >= 50 && f.Renewals.Beats > 0 }},
+		{"latency", func(f Figures) bool { return f.Latency.Visible.Samples == 10 && f.Latency.Visible.P50 > 0 }},
+		{"heartbeats", func(f Figures) bool { return f.Heartbeats.PerSecond.Median > 0 }},
 	} {
-		t.Run(only, func(t *testing.T) {
+		t.Run(test.only, func(t *testing.T) {
 			t.Parallel()
-			report, err := Run(t.Context(), tiny(only))
+			report, err := Run(t.Context(), tiny(test.only))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !holds(report.Figures) || len(report.Ratios) == 0 {
+			if !test.holds(report.Figures) || len(report.Ratios) == 0 {
 				t.Errorf("report %+v", report)
 			}
 		})

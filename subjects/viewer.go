@@ -201,9 +201,19 @@ type Reply struct {
 	Shards []ShardSnapshot `json:"shards"`
 }
 
-// Message is what a viewer receives on its stream of one shard. Every message
-// that says something new has the next Seq; one that repeats the last Seq without
-// changes only confirms that nothing was lost.
+// Message is what a viewer receives on its stream of one shard. Every message that
+// says something new has the next Seq. A client must know that
+//
+//   - a message with the last Seq again and without changes confirms that nothing
+//     was lost; it comes a moment after the last message of a burst;
+//   - a message about the feed, or of a new Generation, has the next Seq and never
+//     carries changes;
+//   - a message without changes at the next Seq that says of the feed what was said
+//     before stands for one that was lost, or for targets that another client of the
+//     same viewer has unsubscribed from: subscribe again. Your own unsubscribing is
+//     told by Targets, which is lower by as many as you named;
+//   - after an answer in which a target is absent, events about it with a Seq up to
+//     that answer's are outdated.
 type Message struct {
 	Position
 	Changes []View `json:"changes,omitempty"`

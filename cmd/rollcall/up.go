@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -123,7 +125,7 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
 		return nil
 	case <-f.Ready():
 	}
-	at := ""
+	try, at := invocation(os.Args[0]), ""
 	if url := server.ClientURL(); url != defaultServer {
 		at = " -s " + url
 	}
@@ -133,14 +135,21 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
   WebSocket  %s
   offline is shown after a close within %s, silence %s, an edge crash %s
 
-Try, in another terminal:
-  rollcall watch%s --viewer me u0074 u0089
-  rollcall replay%s e2e/testdata/irc-netsplit-1d.csv --speed 600
-  rollcall who%s u0074
+Try, in two other terminals, a day of a real chat network in two minutes and a half:
+  %s watch%s --viewer me u0009 u0024 u0132
+  %s replay%s e2e/testdata/irc-netsplit-1d.csv --speed 600
 Ctrl-C stops it; the data stays.
 `, found.Shards(), c.Data, server.ClientURL(), orNone(server.WebSocketURL()),
-		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), at, at, at)
+		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), try, at, try, at)
 	return nil
+}
+
+// invocation is how this command was called, as far as a reader can repeat it.
+func invocation(executable string) string {
+	if strings.Contains(executable, "go-build") {
+		return "go run ./cmd/rollcall"
+	}
+	return "rollcall"
 }
 
 func orNone(url string) string {

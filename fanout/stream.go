@@ -107,6 +107,8 @@ type message struct {
 // Limits of a message.
 const (
 	maxChanges = 500
+	// usualViewBytes is the room for a position or a view with ids of usual length.
+	usualViewBytes = 192
 	// confirmAfter is how long after the last message of a burst its position is
 	// repeated, so that its loss is noticed.
 	confirmAfter = 2 * time.Second
@@ -115,7 +117,7 @@ const (
 // tell writes the next message of a stream with as many of the pending changes as
 // it holds, if any of them is still one.
 func (b *board) tell(s *stream, now time.Time) {
-	m := message{viewer: s.viewer, data: make([]byte, 0, 512)}
+	m := message{viewer: s.viewer, data: make([]byte, 0, usualViewBytes*(1+min(len(s.pending), maxChanges)))}
 	position := b.position(s)
 	position.Seq++
 	m.data = append(m.data, '{')

@@ -40,6 +40,7 @@ type Keeper struct {
 	latency *prometheus.HistogramVec
 
 	mu     sync.Mutex
+	total  int // shards of the fabric; 0 before it is found
 	shards map[int]*shard
 	past   machine.Stats // of shards given up
 }
@@ -80,6 +81,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.mu.Lock()
+	k.total = found.Shards()
+	k.mu.Unlock()
 	ownership := k.cfg.Ownership
 	if ownership == nil {
 		ownership = &solo.Ownership{JetStream: k.js, Names: found.Names, Group: "keeper", Holder: k.cfg.Name, Logger: k.cfg.Logger}
@@ -145,7 +149,7 @@ func (k *Keeper) Ready() bool {
 			ready++
 		}
 	}
-	return ready > 0 && ready == len(k.shards)
+	return ready > 0 && ready == k.total
 }
 
 func wait(ctx context.Context, d time.Duration) bool {

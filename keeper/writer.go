@@ -74,7 +74,9 @@ func takeOverBucket(ctx context.Context, js jetstream.JetStream, name string, ow
 	entry, err := kv.Get(ctx, subjects.KeyOwner)
 	if err == nil {
 		revision = entry.Revision()
-		err = subjects.Decode(entry.Value(), &last)
+		if subjects.Decode(entry.Value(), &last) != nil {
+			last.Reset() // nobody who can act wrote it, and its revision is fence enough
+		}
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):

@@ -246,6 +246,7 @@ func (m *Machine) drop(seq uint64, c *claim, left departure, seen rollcall.Micro
 		e.stale--
 		ep.removeStale(c)
 	}
+	u.forgetDevice()
 	m.change(u, seq)
 }
 

@@ -56,7 +56,7 @@ const maxIdle = 48 * time.Hour
 
 func (c Config) withDefaults() (Config, error) {
 	if err := rollcall.CheckID(c.ID); err != nil {
-		return c, fmt.Errorf("edge id: %w", err)
+		return c, fmt.Errorf("%w: id: %w", ErrConfig, err)
 	}
 	if c.Prefix == "" {
 		c.Prefix = subjects.DefaultPrefix

@@ -107,7 +107,9 @@ func (c *claim) advance(ctx context.Context, shard int, held uint64) (uint64, er
 	default:
 		revision = entry.Revision()
 		if err := subjects.Decode(entry.Value(), &last); err != nil {
-			return 0, fmt.Errorf("solo: record %s: %w", key, err)
+			// As good as lost: the generation is the second since 2000, and grows all the same.
+			c.log.Warn("ownership record cannot be read", "key", key, "err", err)
+			last.Reset()
 		}
 	}
 	if held > 0 && last.Generation > held && last.Holder != c.holder {

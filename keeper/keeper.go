@@ -66,8 +66,10 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 	}
 	k := &Keeper{cfg: cfg, nc: nc, js: js, latency: newLatency(), shards: make(map[int]*shard)}
 	if cfg.Registerer != nil {
-		if err := cfg.Registerer.Register(collector{k}); err != nil {
-			return nil, fmt.Errorf("keeper: metrics: %w", err)
+		for _, c := range []prometheus.Collector{k.latency, collector{k}} {
+			if err := cfg.Registerer.Register(c); err != nil {
+				return nil, fmt.Errorf("keeper: metrics: %w", err)
+			}
 		}
 	}
 	return k, nil

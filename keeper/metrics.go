@@ -24,7 +24,6 @@ type collector struct{ keeper *Keeper }
 func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	c.keeper.latency.Collect(ch)
 	stats := reflect.ValueOf(c.keeper.Stats())
 	for i := range stats.NumField() {
 		name := "rollcall_keeper_" + snake(stats.Type().Field(i).Name)

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output is a writer that a test can read while a command writes.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func newOutput() *output { return &output{more: make(chan struct{}, 1)} }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case o.more <- struct{}{}:
+	default:
+	}
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// await waits until the output matches and returns the first group.
+func (o *output) await(t *testing.T, pattern string) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		if m := re.FindStringSubmatch(o.String()); m != nil {
+			return m[len(m)-1]
+		}
+		select {
+		case <-o.more:
+		case <-ctx.Done():
+			t.Fatalf("no %q in:\n%s", pattern, o)
+		}
+	}
+}
+
+// command runs one command line to its end.
+func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	out, err := newOutput(), newOutput()
+	code = run(t.Context(), args, console{out, err})
+	return code, out.String(), err.String()
+}
+
+// up starts a fabric on free ports and returns its address.
+func up(t *testing.T, args ...string) (url string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
+	args = append([]string{"up", "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0"}, args...)
+	go func() { ended <- run(ctx, args, console{out, errs}) }()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-ended; code != 0 {
+			t.Errorf("up ended with %d: %s", code, errs)
+		}
+	})
+	return out.await(t, `(?s)NATS +(nats://\S+)\n.*Ctrl-C`)
+}
+
+const smallTrace = `t,user,device,edge,event
+0,ann,d1,g1,open
+0,bob,d2,g1,open
+1,bob,d2,g1,close
+2,ann,d1,g2,open
+`
+
+func writeTrace(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestFirstMinutes goes a newcomer's way: start, look, replay, look again, restart.
+func TestFirstMinutes(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	trace := writeTrace(t, smallTrace)
+	t.Run("first start", func(t *testing.T) {
+		url := up(t, "--data", data, "--set", "debounce=1")
+		if code, out, errs := command(t, "who", "-s", url, "ann"); code != 1 || out != "" || !strings.Contains(errs, "nothing is known of ann") {
+			t.Errorf("who, before anybody came: %d, %q, %q", code, out, errs)
+		}
+		watched := newOutput()
+		watching := make(chan int, 1)
+		go func() {
+			watching <- run(t.Context(), []string{"watch", "-s", url, "--viewer", "me", "--json", "--for", "7s", "ann", "bob"}, console{watched, newOutput()})
+		}()
+		out := filepath.Join(t.TempDir(), "published.csv")
+		code, _, errs := command(t, "replay", "-s", url, trace, "--settle", "3s", "--published", out)
+		if code != 0 || !strings.Contains(errs, "played 4 events") {
+			t.Errorf("replay: %d, %s", code, errs)
+		}
+		checkPublished(t, out)
+		if code := <-watching; code != 0 {
+			t.Errorf("watch: %d", code)
+		}
+		checkWatched(t, watched.String())
+	})
+	t.Run("second start", func(t *testing.T) {
+		url := up(t, "--data", data, "--set", "debounce=1")
+		code, out, errs := command(t, "who", "-s", url, "bob", "ann")
+		if lines := strings.Split(out, "\n"); code != 0 || len(lines) != 3 || !regexp.MustCompile(`^bob +offline +last seen \d`).MatchString(lines[0]) {
+			t.Errorf("who, after a restart: %d, %q, %q", code, out, errs)
+		}
+	})
+}
+
+func checkPublished(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`^t,user,status,version\n`, `(?m)^0\.\d+,ann,online,\d+$`, `(?m)^2\.\d+,bob,offline,\d+$`} {
+		if !regexp.MustCompile(want).Match(b) {
+			t.Errorf("no %s in\n%s", want, b)
+		}
+	}
+}
+
+func checkWatched(t *testing.T, text string) {
+	t.Helper()
+	var bob []string
+	for line := range strings.Lines(text) {
+		var s shown
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		if s.Target == "bob" {
+			bob = append(bob, string(s.Status))
+		}
+	}
+	if got := strings.Join(bob, " "); got != "online offline" {
+		t.Errorf("bob was %s", got)
+	}
+}
+
+func TestUpRefusesASecondOnTheSameData(t *testing.T) {
+	data := t.TempDir()
+	up(t, "--data", data)
+	code, _, errs := command(t, "up", "--data", data, "--listen", "127.0.0.1:0", "--websocket", "off")
+	if code != exitFailed || !strings.Contains(errs, "in use") {
+		t.Errorf("%d, %s", code, errs)
+	}
+}
+
+func TestUpRefusesTheWideWorld(t *testing.T) {
+	code, _, errs := command(t, "up", "--data", t.TempDir(), "--listen", "0.0.0.0:0")
+	if code != exitFailed || !strings.Contains(errs, "loopback") {
+		t.Errorf("%d, %s", code, errs)
+	}
+}
+
+func TestMistakesGetOneClearLine(t *testing.T) {
+	trace := writeTrace(t, "t,user,device,edge,event\n5,ann,d,g,open\n3,ann,d,g,close\n")
+	nobody := "nats://127.0.0.1:1"
+	for _, tc := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"bounds --set lease_ttl=50", exitUsage, "lease_ttl 50s is not above the longest renewal 1m6s"},
+		{"bounds --set nonsense=1", exitUsage, `no parameter "nonsense"`},
+		{"bounds --set lease_ttl", exitUsage, "not NAME=VALUE"},
+		{"bounds --preset weird", exitUsage, "preset"},
+		{"up --set idle_timeout=20", exitUsage, "idle_timeout"},
+		{"nonsense", exitUsage, "nonsense"},
+		{"who", exitUsage, "user"},
+		{"who -s " + nobody + " ann", exitFailed, "no server at " + nobody},
+		{"watch -s " + nobody + " ann", exitUsage, "viewer"},
+		{"replay -s " + nobody + " " + trace, exitUsage, "line 3: rows must be in order"},
+		{"replay -s " + nobody + " nowhere.csv", exitUsage, "nowhere.csv"},
+		{"replay --speed 0 " + trace, exitUsage, "--speed"},
+		{"who --context nowhere ann", exitFailed, "nowhere"},
+	} {
+		code, out, errs := command(t, strings.Fields(tc.args)...)
+		if code != tc.code || !strings.Contains(errs, tc.says) || out != "" {
+			t.Errorf("rollcall %s: exit %d, want %d; %q does not say %q; stdout %q", tc.args, code, tc.code, errs, tc.says, out)
+		}
+		if strings.Count(errs, "\n") != 1 {
+			t.Errorf("rollcall %s: not one line: %q", tc.args, errs)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	code, out, errs := command(t, "bounds", "--json", "--preset", "tight")
+	var table struct{ Bounds, Earliest map[string]float64 }
+	if err := json.Unmarshal([]byte(out), &table); err != nil || code != 0 || errs != "" {
+		t.Fatalf("%d, %v, %s", code, err, errs)
+	}
+	if b := table.Bounds; b["close"] != 20 || b["half_open"] != 96 || b["edge_crash"] != 171 || table.Earliest["half_open"] != 65 {
+		t.Errorf("%+v", table)
+	}
+	code, out, errs = command(t, "bounds", "--set", "lease_ttl=110")
+	if code != 0 || !strings.Contains(errs, "warning: lease_ttl") || !strings.Contains(out, "135 s") {
+		t.Errorf("%d, %s, %s", code, out, errs)
+	}
+}
+
+func TestHelpTellsEveryCommand(t *testing.T) {
+	for _, args := range []string{"--help", "up --help", "who --help", "watch --help", "replay --help", "bounds --help", "bench --help"} {
+		if code, out, errs := command(t, strings.Fields(args)...); code != 0 || !strings.Contains(out, "Usage: rollcall") || errs != "" {
+			t.Errorf("%s: %d, %s, %s", args, code, out, errs)
+		}
+	}
+	if code, out, _ := command(t); code != 0 || !strings.Contains(out, "Commands:") {
+		t.Errorf("without arguments: %d, %s", code, out)
+	}
+}

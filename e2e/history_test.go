@@ -9,6 +9,8 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/e2e"
+	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 var (
@@ -51,6 +53,7 @@ type history struct {
 	devices map[rollcall.Endpoint]*visitor
 	faults  []fault
 	down    bool // the server is
+	losing  bool // what is written now will be lost
 }
 
 // A visitor is a device and where it is.
@@ -126,7 +129,9 @@ func (h *history) visit() {
 
 // break1 breaks something.
 func (h *history) break1() {
-	switch n := h.random.IntN(8); {
+	switch n := h.random.IntN(9); {
+	case n == 8 && !h.down && !h.losing:
+		h.lose()
 	case n == 0 && !h.down:
 		h.down = true
 		h.Server.Stop()
@@ -159,6 +164,36 @@ func (h *history) break1() {
 			h.broken(name+" cut off", false, p.Link.Heal)
 		}
 	}
+}
+
+// lose has the server lose what is written to some streams from now on until the
+// repair.
+func (h *history) lose() {
+	var streams []string
+	for shard := range h.Names.Shards() {
+		for _, stream := range []string{
+			h.Names.LogStream(shard), subjects.KVStream(h.Names.LeasesBucket(shard)),
+			subjects.KVStream(h.Names.ViewsBucket(shard)), subjects.KVStream(h.Names.InterestBucket(shard)),
+		} {
+			if h.random.IntN(2) == 0 {
+				streams = append(streams, stream)
+			}
+		}
+	}
+	var snapshots []*lab.Snapshot
+	for _, stream := range streams {
+		snapshots = append(snapshots, h.Server.Snapshot(stream))
+	}
+	h.losing = true
+	h.broken(fmt.Sprintf("about to lose writes to %v", streams), true, func() {
+		h.losing = false
+		h.Wait() // a server that stops while it makes a consumer waits for a mutex
+		h.Server.Stop()
+		for _, s := range snapshots {
+			h.Server.Restore(s)
+		}
+		h.Server.Start()
+	})
 }
 
 func (h *history) killEdge(i int) {

@@ -254,56 +254,70 @@ func TestScenario18StoreLosesItsTail(t *testing.T) {
 	buckets := func(f *stage) []string {
 		return []string{subjects.KVStream(f.Names.LeasesBucket(0)), subjects.KVStream(f.Names.ViewsBucket(0))}
 	}
-	for name, lost := range map[string]func(*stage) []string{
+	streams := map[string]func(*stage) []string{
 		"log":     logs,
 		"leases":  func(f *stage) []string { return buckets(f)[:1] },
 		"views":   func(f *stage) []string { return buckets(f)[1:] },
 		"buckets": buckets,
 		"all":     func(f *stage) []string { return append(logs(f), buckets(f)...) },
-	} {
+	}
+	for name, lost := range streams {
 		t.Run(name, func(t *testing.T) {
-			scenario(t, e2e.Options{Shards: 1}, func(t *testing.T, f *stage) {
-				stay, come, leave, calm := names("stays", 30), names("comes", 10), names("leaves", 10), names("calms", 10)
-				everybody := append(append(append(stay, come...), leave...), calm...)
-				v := f.StartViewer("vera", everybody...)
-				g := f.StartEdge("g1")
-				f.connectAll(g, stay)
-				leavers, calmers := f.connectAll(g, leave), f.connectAll(g, calm)
-				f.At(200 * second)
-				var snapshots []*lab.Snapshot
-				for _, stream := range lost(f) {
-					snapshots = append(snapshots, f.Server.Snapshot(stream))
-				}
-				f.At(203 * second) // what happens from here on is acknowledged, and lost
-				f.connectAll(g, come)
-				for i := range leavers {
-					leavers[i].Close()
-					say(t, calmers[i], idle)
-				}
-				f.At(230 * second) // those who left are offline by now
-				f.Server.Stop()
-				for _, s := range snapshots {
-					f.Server.Restore(s)
-				}
-				f.Server.Start()
-				f.At(230*second + f.Params.LongestRenewal() + f.Params.Debounce + second)
-				f.wantTruth(v, "online active", append(stay, come...)...)
-				f.wantTruth(v, "online idle", calm...)
-				f.wantTruth(v, "offline ", leave...)
-				f.At(600 * second)
-				f.wantTruth(v, "online active", append(stay, come...)...)
-				f.wantTruth(v, "online idle", calm...)
-				f.wantTruth(v, "offline ", leave...)
-				for _, r := range v.Rows() {
-					if r.Status == rollcall.StatusOffline && r.User[:5] != "leave" {
-						t.Errorf("%s was shown offline at %s", r.User, r.At)
-					}
-				}
-				if s := f.keeper.Stats(); s.LeaseExpiries != 0 || s.Connections != 50 {
-					t.Errorf("%d expiries, %d connections; want 0 and 50", s.LeaseExpiries, s.Connections)
-				}
-			})
+			scenario(t, e2e.Options{Shards: 1}, func(t *testing.T, f *stage) { f.loseTail(lost(f), false) })
 		})
+		t.Run(name+" and the keeper restarts", func(t *testing.T) {
+			scenario(t, e2e.Options{Shards: 1}, func(t *testing.T, f *stage) { f.loseTail(lost(f), true) })
+		})
+	}
+}
+
+// loseTail has the streams lose 30 s in which devices came, left and went idle; the
+// keeper may have to start on what is left.
+func (f *stage) loseTail(streams []string, restart bool) {
+	f.T.Helper()
+	t := f.T
+	stay, come, leave, calm := names("stays", 30), names("comes", 10), names("leaves", 10), names("calms", 10)
+	everybody := append(append(append(stay, come...), leave...), calm...)
+	v := f.StartViewer("vera", everybody...)
+	g := f.StartEdge("g1")
+	f.connectAll(g, stay)
+	leavers, calmers := f.connectAll(g, leave), f.connectAll(g, calm)
+	f.At(200 * second)
+	var snapshots []*lab.Snapshot
+	for _, stream := range streams {
+		snapshots = append(snapshots, f.Server.Snapshot(stream))
+	}
+	f.At(203 * second) // what happens from here on is acknowledged, and lost
+	f.connectAll(g, come)
+	for i := range leavers {
+		leavers[i].Close()
+		say(t, calmers[i], idle)
+	}
+	f.At(230 * second) // those who left are offline by now
+	if restart {
+		f.keeper.Kill()
+	}
+	f.Server.Stop()
+	for _, s := range snapshots {
+		f.Server.Restore(s)
+	}
+	f.Server.Start()
+	if restart {
+		f.keeper = f.StartKeeper()
+	}
+	for _, at := range []time.Duration{230*second + f.Params.LongestRenewal() + f.Params.Debounce + second, 600 * second} {
+		f.At(at)
+		f.wantTruth(v, "online active", append(stay, come...)...)
+		f.wantTruth(v, "online idle", calm...)
+		f.wantTruth(v, "offline ", leave...)
+	}
+	for _, r := range v.Rows() {
+		if r.Status == rollcall.StatusOffline && r.User[:5] != "leave" {
+			t.Errorf("%s was shown offline at %s", r.User, r.At)
+		}
+	}
+	if s := f.keeper.Stats(); s.LeaseExpiries != 0 || s.Connections != 50 {
+		t.Errorf("%d expiries, %d connections; want 0 and 50", s.LeaseExpiries, s.Connections)
 	}
 }
 

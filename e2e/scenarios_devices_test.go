@@ -36,7 +36,7 @@ var (
 )
 
 // say tells a device's state.
-func say(t *testing.T, d *e2e.Device, s edge.State) {
+func say(t testing.TB, d *e2e.Device, s edge.State) {
 	t.Helper()
 	if err := d.SetState(s); err != nil {
 		t.Error(err)

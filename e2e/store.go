@@ -25,6 +25,32 @@ func (f *Fabric) LeaseOf(user, device string) string {
 	return ""
 }
 
+// ForgetHeartbeats empties the raw history at intervals, for long tests that do not
+// read it: the server reads the whole file again before it appends to one that was
+// quiet for ten seconds, which is most of the time that a simulated week takes.
+func (f *Fabric) ForgetHeartbeats(every time.Duration) {
+	f.devices.Go(func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-f.ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			for shard := range f.Names.Shards() {
+				stream, err := f.JS.Stream(f.ctx, f.Names.BeatsStream(shard))
+				if err == nil {
+					err = stream.Purge(f.ctx)
+				}
+				if err != nil && f.ctx.Err() == nil {
+					f.T.Errorf("forgetting heartbeats: %v", err)
+				}
+			}
+		}
+	})
+}
+
 // Load counts what is renewed and written at the store, by second.
 type Load struct {
 	mu      sync.Mutex

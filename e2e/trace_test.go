@@ -27,10 +27,11 @@ func TestTrace(t *testing.T) {
 	events := readTrace(t, *replay)
 	lab.Bubble(t, func(t *testing.T) {
 		f := e2e.New(t, e2e.Options{})
+		f.ForgetHeartbeats(time.Hour)
 		f.StartKeeper()
 		// Interests are refreshed seldom: the day is long and nobody leaves.
-		f.StartFanoutWith(fanout.Config{InterestTTL: time.Hour})
-		v := f.StartAudience(15*time.Minute, trace.Users(events)...)
+		f.StartFanoutWith(fanout.Config{InterestTTL: 48 * time.Hour})
+		v := f.StartAudience(12*time.Hour, trace.Users(events)...)
 		begin := f.Now()
 		ctx, stop := context.WithCancel(t.Context())
 		player := trace.Player{

@@ -52,7 +52,7 @@ func (f *Fabric) watch(v *Viewer, client *viewer.Client, targets ...string) {
 func (v *Viewer) record(client *viewer.Client) {
 	for c := range client.Changes() {
 		v.mu.Lock()
-		v.rows = append(v.rows, trace.Row{At: c.Received.Sub(v.start), User: c.Target, Status: c.View.Status, Version: c.View.Version})
+		v.rows = append(v.rows, trace.Row{At: c.At.Sub(v.start), User: c.Target, Status: c.View.Status, Version: c.View.Version})
 		v.mu.Unlock()
 	}
 }

@@ -252,7 +252,7 @@ func (w *world) deliver(tab *tab, m subjects.Message) {
 
 // check holds versions to growing.
 func (w *world) check(tab *tab) {
-	tab.reducer.Changes()
+	tab.reducer.Changes(time.Time{})
 	for t := range tab.wanted {
 		state, ok := tab.reducer.State(t)
 		if !ok {
@@ -319,6 +319,10 @@ func (w *world) checkTruth() {
 			want := look{}
 			if v, exists := w.truth[t]; exists && tab.wanted[t] {
 				want = trim(v, mixed{}.Sight(alice, t), cutMinute(rollcall.MicrosOf(w.now)))
+			}
+			// A view that changed and changed back unseen was observed when it was told.
+			if seen := state.View.ObservedAtMinute; !seen.IsZero() && seen < want.observed {
+				want.observed = seen
 			}
 			expected := fmt.Sprintf("%+v", want.view(t, state.View.Version))
 			if ok != want.visible() || ok && (got != expected || state.Reason != "") {

@@ -199,7 +199,7 @@ func (r *replaying) write(ctx context.Context, client *viewer.Client, out *csv.W
 				return nil
 			}
 			r.rows++
-			at := c.Received.Sub(r.begin).Seconds() * r.Speed
+			at := c.At.Sub(r.begin).Seconds() * r.Speed
 			row := []string{
 				strconv.FormatFloat(max(at, 0), 'f', 3, 64), c.Target, string(c.View.Status), strconv.FormatUint(c.View.Version, 10),
 			}

@@ -74,9 +74,9 @@ type shown struct {
 	Version  uint64          `json:"version,omitempty"`
 }
 
-func show(target string, s viewer.State) shown {
+func show(at time.Time, target string, s viewer.State) shown {
 	line := shown{
-		At: s.Received.UTC(), Target: target, Status: s.View.Status, State: s.View.State, Activity: s.View.Activity,
+		At: at.UTC(), Target: target, Status: s.View.Status, State: s.View.State, Activity: s.View.Activity,
 		Reason: s.Reason, Version: s.View.Version,
 	}
 	if s.Withdrawn() {
@@ -136,7 +136,7 @@ func (c *watchCmd) Run(ctx context.Context, std console) error {
 			fmt.Fprintf(std.err, "watching %d users as %s; Ctrl-C stops\n", len(c.Targets), c.Viewer)
 		}
 		for change := range client.Changes() {
-			if err := c.print(std, show(change.Target, change.State)); err != nil {
+			if err := c.print(std, show(change.At, change.Target, change.State)); err != nil {
 				return err
 			}
 		}
@@ -187,11 +187,11 @@ func (c *whoCmd) print(std console, states map[string]viewer.State) error {
 		case !known:
 			missing = append(missing, user)
 		case c.JSON:
-			if err := json.NewEncoder(std.out).Encode(show(user, state)); err != nil {
+			if err := json.NewEncoder(std.out).Encode(show(state.Received, user, state)); err != nil {
 				return err
 			}
 		default:
-			fmt.Fprintf(table, "%s\t%s\n", user, show(user, state).text())
+			fmt.Fprintf(table, "%s\t%s\n", user, show(state.Received, user, state).text())
 		}
 	}
 	if err := table.Flush(); err != nil {

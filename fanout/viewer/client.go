@@ -113,7 +113,7 @@ func (c *Client) update(change func(*Reducer)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(c.reducer)
-	c.queue.push(c.reducer.Changes()...)
+	c.queue.push(c.reducer.Changes(time.Now())...)
 	c.rouse()
 }
 

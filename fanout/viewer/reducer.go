@@ -221,7 +221,7 @@ func (r *Reducer) State(target string) (State, bool) {
 }
 
 // Changes returns the targets that are shown differently since the last call.
-func (r *Reducer) Changes() []Change {
+func (r *Reducer) Changes(now time.Time) []Change {
 	if len(r.touched) == 0 {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (r *Reducer) Changes() []Change {
 			continue
 		}
 		e.shown = state
-		changes = append(changes, Change{Target: target, State: state})
+		changes = append(changes, Change{Target: target, State: state, At: now})
 	}
 	clear(r.touched)
 	return changes

@@ -43,4 +43,7 @@ func (s State) same(o State) bool {
 type Change struct {
 	Target string
 	State
+	// At is when it began to be shown so, by this client's clock: later than
+	// Received if it is unknown because the fabric fell silent, or known again.
+	At time.Time
 }

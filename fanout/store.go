@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/feed"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -27,33 +28,11 @@ type store struct {
 
 // takeOver makes the grant's holder the only one who may write.
 func (st *store) takeOver(ctx context.Context, g rollcall.Grant, holder string) error {
-	kv, err := st.js.KeyValue(ctx, st.bucket)
+	fence, err := fabric.TakeOver(ctx, st.js, st.bucket, g, holder)
 	if err != nil {
-		return fmt.Errorf("fanout: bucket %s: %w", st.bucket, err)
+		return fmt.Errorf("fanout: %w", err)
 	}
-	var last wire.OwnerRecord
-	var revision uint64
-	entry, err := kv.Get(ctx, subjects.KeyOwner)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-	case err != nil:
-		return fmt.Errorf("fanout: owner of %s: %w", st.bucket, err)
-	default:
-		revision = entry.Revision()
-		if err := subjects.Decode(entry.Value(), &last); err != nil {
-			return fmt.Errorf("fanout: owner of %s: %w", st.bucket, err)
-		}
-	}
-	if last.Generation > g.Generation {
-		return fmt.Errorf("%w: %q owns generation %d", rollcall.ErrNotOwner, last.Holder, last.Generation)
-	}
-	value, err := subjects.Encode(&wire.OwnerRecord{Generation: g.Generation, Holder: holder})
-	if err != nil {
-		return err
-	}
-	if st.fence, err = kv.Update(ctx, subjects.KeyOwner, value, revision); err != nil {
-		return fmt.Errorf("fanout: taking over %s: %w", st.bucket, err)
-	}
+	st.fence = fence
 	return nil
 }
 
@@ -164,14 +143,12 @@ func (st *store) send(viewer string, w partWrite) (jetstream.PubAckFuture, error
 		ttl = time.Second
 	}
 	m := &nats.Msg{Subject: subjects.KVSubject(st.bucket, subjects.KeyInterest(viewer, w.part)), Data: data}
-	return st.js.PublishMsgAsync(m, jetstream.WithMsgTTL(ttl),
-		jetstream.WithExpectLastSequenceForSubject(st.fence, subjects.KVSubject(st.bucket, subjects.KeyOwner)))
+	return st.js.PublishMsgAsync(m, jetstream.WithMsgTTL(ttl), fabric.Fence(st.bucket, st.fence))
 }
 
 // asLoss tells a write that was refused because of the fence.
 func asLoss(err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	if fabric.Fenced(err) {
 		return fmt.Errorf("%w: %w", rollcall.ErrNotOwner, err)
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/keeper/machine"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -43,53 +44,23 @@ type bucket struct {
 	last  uint64 // the last revision that was acknowledged
 }
 
-// takeOver changes the owner records of both buckets. It refuses if a newer
-// generation is already there.
+// takeOver changes the owner records of both buckets.
 func (w *writer) takeOver(ctx context.Context, g rollcall.Grant, holder string) error {
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
-	owner := &wire.OwnerRecord{Generation: g.Generation, Holder: holder}
 	for _, target := range []struct {
 		bucket *bucket
 		name   string
 	}{{&w.leases, w.names.LeasesBucket(w.shard)}, {&w.views, w.names.ViewsBucket(w.shard)}} {
-		fence, err := takeOverBucket(ctx, w.js, target.name, owner)
+		fence, err := fabric.TakeOver(ctx, w.js, target.name, g, holder)
 		if err != nil {
-			return fmt.Errorf("keeper: taking over %s: %w", target.name, err)
+			return fmt.Errorf("keeper: %w", err)
 		}
 		*target.bucket = bucket{target.name, fence, fence}
-		w.viewsRevision = fence
 	}
+	w.viewsRevision = w.views.fence
 	w.verified = w.session()
 	return nil
-}
-
-func takeOverBucket(ctx context.Context, js jetstream.JetStream, name string, owner *wire.OwnerRecord) (uint64, error) {
-	kv, err := js.KeyValue(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	var revision uint64
-	var last wire.OwnerRecord
-	entry, err := kv.Get(ctx, subjects.KeyOwner)
-	if err == nil {
-		revision = entry.Revision()
-		if subjects.Decode(entry.Value(), &last) != nil {
-			last.Reset() // nobody who can act wrote it, and its revision is fence enough
-		}
-	}
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-	case err != nil:
-		return 0, err
-	case last.Generation > owner.Generation:
-		return 0, fmt.Errorf("%w: generation %d (%s) is newer", rollcall.ErrNotOwner, last.Generation, last.Holder)
-	}
-	value, err := subjects.Encode(owner)
-	if err != nil {
-		return 0, err
-	}
-	return kv.Update(ctx, subjects.KeyOwner, value, revision)
 }
 
 // errLost says that a bucket no longer has what it acknowledged. The records in it
@@ -194,8 +165,7 @@ func recordMsg(b bucket, key string, record proto.Message, gone bool) (*nats.Msg
 // publish writes msgs under the bucket's fence and returns the last revision. What
 // is not acknowledged is written again until it is.
 func (w *writer) publish(ctx context.Context, b *bucket, msgs []*nats.Msg, opts ...jetstream.PublishOpt) (last uint64, err error) {
-	opts = append(opts, jetstream.WithExpectLastSequenceForSubject(b.fence, subjects.KVSubject(b.name, subjects.KeyOwner)),
-		jetstream.WithStallWait(ackTimeout))
+	opts = append(opts, fabric.Fence(b.name, b.fence), jetstream.WithStallWait(ackTimeout))
 	for pause := 50 * time.Millisecond; len(msgs) > 0; pause = min(2*pause, time.Second) {
 		var revision uint64
 		if err = w.verify(ctx); err != nil {
@@ -236,7 +206,7 @@ func (w *writer) attempt(ctx context.Context, b *bucket, msgs []*nats.Msg, opts 
 			last = max(last, ack.Sequence)
 			b.last = max(b.last, last)
 		case err := <-future.Err():
-			if isFenced(err) {
+			if fabric.Fenced(err) {
 				return last, nil, fmt.Errorf("keeper: writing %s: %w", msgs[i].Subject, rollcall.ErrNotOwner)
 			}
 			again = append(again, msgs[i])

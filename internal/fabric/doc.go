@@ -5,4 +5,6 @@
 // [Ensure] is idempotent, and what its caller does not ask for stays as it is in a
 // fabric that exists. It refuses to change the number of shards of a fabric
 // that exists, because users would change their shard.
+//
+// [TakeOver] fences a bucket: after it, no write of an earlier owner is stored.
 package fabric

@@ -2,6 +2,7 @@ package fanout_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/fanout"
@@ -24,6 +25,39 @@ func TestAnUnreadableOwnerRecordStopsNobody(t *testing.T) {
 		s.Start(fanout.Config{})
 		if seen := views(newRaw(s, "alice").do(subjects.OpSubscribe, "bob")); len(seen) != 1 {
 			t.Errorf("snapshot %+v", seen)
+		}
+	})
+}
+
+// broken is an application's policy with a defect.
+type broken struct{}
+
+func (broken) Sight(_, target string) rollcall.Granularity {
+	if target == "bad" {
+		panic("defect")
+	}
+	return rollcall.Exact
+}
+
+func TestADefectOfThePolicyRefusesOneRequestOnly(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := stage.New(t, 1)
+		s.Set("bad", rollcall.Active)
+		s.Set("bob", rollcall.Active)
+		s.Start(fanout.Config{Policy: broken{}})
+		v := newRaw(s, "alice")
+		for _, op := range []subjects.Op{subjects.OpGet, subjects.OpSubscribe} {
+			if _, refusal := v.ask(op, body("bad")); refusal == nil || refusal.Code != subjects.CodeInternal {
+				t.Errorf("%s: %v, want %s", op, refusal, subjects.CodeInternal)
+			}
+		}
+		if seen := views(v.do(subjects.OpSubscribe, "bob")); len(seen) != 1 {
+			t.Errorf("snapshot %+v", seen)
+		}
+		s.Set("bob", rollcall.Offline)
+		time.Sleep(time.Second)
+		if heard := v.heard(); len(heard) != 1 {
+			t.Errorf("heard %+v", heard)
 		}
 	})
 }

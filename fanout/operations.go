@@ -70,10 +70,9 @@ func (f *Fanout) subscribe(ctx context.Context, viewer string, targets []string)
 	}
 	reply := newReply()
 	for i, s := range shares {
-		s.shard.mu.Lock()
-		reply.add(func(data []byte) []byte { return s.shard.board.subscribe(data, viewer, plans[i], time.Now()) })
-		s.shard.mu.Unlock()
-		s.shard.rouse()
+		s.shard.step(func(b *board, now time.Time) {
+			reply.add(func(data []byte) []byte { return b.subscribe(data, viewer, plans[i], now) })
+		})
 	}
 	data, err := reply.end(int(f.nc.MaxPayload()))
 	if err != nil {
@@ -91,10 +90,10 @@ func (f *Fanout) plan(viewer string, shares []share) ([]plan, error) {
 	plans := make([]plan, len(shares))
 	size, added := 0, 0
 	for i, s := range shares {
-		s.shard.mu.Lock()
-		plans[i] = s.shard.board.plan(viewer, s.targets, time.Now())
-		size += s.shard.board.size(viewer, s.targets, time.Now())
-		s.shard.mu.Unlock()
+		s.shard.step(func(b *board, now time.Time) {
+			plans[i] = b.plan(viewer, s.targets, now)
+			size += b.size(viewer, s.targets, now)
+		})
 		added += len(plans[i].place)
 	}
 	if limit := int(f.nc.MaxPayload()); size > limit {
@@ -150,10 +149,8 @@ func (sh *shard) stored(err error) error {
 
 // forget removes targets and leaves the records to the next write.
 func (sh *shard) forget(viewer string, targets []string) {
-	sh.mu.Lock()
-	writes := sh.board.unsubscribe(viewer, targets, false, time.Now())
-	sh.mu.Unlock()
-	sh.rouse()
+	var writes []partWrite
+	sh.step(func(b *board, now time.Time) { writes = b.unsubscribe(viewer, targets, false, now) })
 	sh.store.begin(viewer, writes)
 }
 
@@ -164,10 +161,9 @@ func (f *Fanout) get(viewer string, targets []string) ([]byte, error) {
 	}
 	reply := newReply()
 	for _, s := range shares {
-		s.shard.mu.Lock()
-		reply.add(func(data []byte) []byte { return s.shard.board.get(data, viewer, s.targets, time.Now()) })
-		s.shard.mu.Unlock()
-		s.shard.rouse()
+		s.shard.step(func(b *board, now time.Time) {
+			reply.add(func(data []byte) []byte { return b.get(data, viewer, s.targets, now) })
+		})
 	}
 	return reply.end(int(f.nc.MaxPayload()))
 }
@@ -184,11 +180,11 @@ func (f *Fanout) unsubscribe(ctx context.Context, viewer string, targets []strin
 	reply := newReply()
 	waits := make([]func(context.Context) error, len(shares))
 	for i, s := range shares {
-		s.shard.mu.Lock()
-		writes := s.shard.board.unsubscribe(viewer, s.targets, all, time.Now())
-		reply.add(func(data []byte) []byte { return s.shard.board.stand(data, viewer) })
-		s.shard.mu.Unlock()
-		s.shard.rouse()
+		var writes []partWrite
+		s.shard.step(func(b *board, now time.Time) {
+			writes = b.unsubscribe(viewer, s.targets, all, now)
+			reply.add(func(data []byte) []byte { return b.stand(data, viewer) })
+		})
 		waits[i] = s.shard.store.begin(viewer, writes)
 	}
 	for i, wait := range waits {
@@ -209,14 +205,13 @@ func (f *Fanout) refresh(ctx context.Context, viewer string) ([]byte, error) {
 	}
 	reply := newReply()
 	for _, s := range shares {
-		s.shard.mu.Lock()
 		var writes []partWrite
-		reply.addKnown(func(data []byte) (out []byte, known bool) {
-			out, writes, known = s.shard.board.refresh(data, viewer, time.Now())
-			return out, known
+		s.shard.step(func(b *board, now time.Time) {
+			reply.addKnown(func(data []byte) (out []byte, known bool) {
+				out, writes, known = b.refresh(data, viewer, now)
+				return out, known
+			})
 		})
-		s.shard.mu.Unlock()
-		s.shard.rouse()
 		if len(writes) > 0 {
 			wait := s.shard.store.begin(viewer, writes)
 			f.background(func() { s.shard.storeLater(ctx, viewer, writes, wait) })

@@ -174,6 +174,15 @@ func (sh *shard) pulse(m *nats.Msg) {
 	sh.rouse()
 }
 
+// step does one step of the board and has the outcome published. The application's
+// policy runs in it; should that panic, the shard goes on for everybody else.
+func (sh *shard) step(do func(b *board, now time.Time)) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	do(sh.board, time.Now())
+	sh.rouse()
+}
+
 // rouse makes publishAll look again.
 func (sh *shard) rouse() {
 	select {

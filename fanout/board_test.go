@@ -67,3 +67,26 @@ func TestAReturnBeforeAnybodyWasToldIsNotTold(t *testing.T) {
 		t.Errorf("the answer was %s and is %s", before, after)
 	}
 }
+
+func TestASmallMessageLimitSendsOneByOne(t *testing.T) {
+	now := begin
+	b := newBoard(boardConfig{generation: 1, policy: Everyone{}, window: DefaultWindow, ttl: time.Hour, outage: outage, maxPayload: 1024}, now)
+	b.loaded(now)
+	b.subscribe(nil, "alice", b.plan("alice", []string{"bob", "carol"}, now), now)
+	for _, id := range []string{"bob", "carol"} {
+		b.apply(change{id, &View{State: rollcall.Active}}, now)
+	}
+	told := 0
+	for range 2 {
+		messages, _ := b.flush(now, batch)
+		for _, m := range messages {
+			if told += len(m.told); len(m.data) > 1024 {
+				t.Errorf("%d bytes: %s", len(m.data), m.data)
+			}
+		}
+		now = now.Add(DefaultWindow)
+	}
+	if told != 2 {
+		t.Errorf("told %d changes", told)
+	}
+}

@@ -124,7 +124,8 @@ func (b *board) tell(s *stream, now time.Time) {
 	m.data = appendPosition(m.data, position)
 	limit := b.maxPayload - maxViewBytes
 	done := 0
-	for ; done < len(s.pending) && len(m.told) < maxChanges && len(m.data) < limit; done++ {
+	// At least one, whatever the limit: what never went out would be due for ever.
+	for ; done < len(s.pending) && len(m.told) < maxChanges && (len(m.told) == 0 || len(m.data) < limit); done++ {
 		b.tellOne(&m, s.pending[done], now)
 	}
 	s.pending = slices.Delete(s.pending, 0, done)

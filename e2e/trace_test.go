@@ -14,6 +14,7 @@ import (
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/internal/trace"
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 var (
@@ -26,7 +27,7 @@ var (
 func TestTrace(t *testing.T) {
 	events := readTrace(t, *replay)
 	lab.Bubble(t, func(t *testing.T) {
-		f := e2e.New(t, e2e.Options{})
+		f := e2e.New(t, e2e.Options{Shards: shardsFor(events)})
 		f.ForgetHeartbeats(time.Hour)
 		f.StartKeeper()
 		// Interests are refreshed seldom: the day is long and nobody leaves.
@@ -61,6 +62,16 @@ func TestTrace(t *testing.T) {
 			writePublished(t, *published, rows)
 		}
 	})
+}
+
+// shardsFor plays days on the usual number of shards and weeks on one, which is
+// played twice as fast: a fortnight is through before go test's ten minutes are over.
+func shardsFor(events []trace.Event) int {
+	const days = 3
+	if len(events) > 0 && events[len(events)-1].At > days*24*time.Hour {
+		return 1
+	}
+	return subjects.DefaultShards
 }
 
 func readTrace(t *testing.T, path string) []trace.Event {

@@ -73,9 +73,13 @@ func (f *Fanout) Run(ctx context.Context) error {
 		return fmt.Errorf("fanout: %w", err)
 	}
 	f.fabric = found
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	group, ctx := errgroup.WithContext(ctx)
 	stop, err := f.answer(ctx, group)
 	if err != nil {
+		end()
+		group.Wait() // the desks, which end with ctx
 		return err
 	}
 	group.Go(func() error { f.followConnection(ctx); return nil })
@@ -150,11 +154,7 @@ func (f *Fanout) followConnection(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case _, open := <-connected:
-			if !open {
-				<-ctx.Done()
-				return
-			}
+		case <-connected:
 			f.mu.Lock()
 			for _, sh := range f.shards {
 				sh.reconnected()

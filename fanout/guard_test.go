@@ -1,7 +1,10 @@
 package fanout_test
 
 import (
+	"runtime"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rollcall-io/rollcall"
@@ -58,6 +61,32 @@ func TestADefectOfThePolicyRefusesOneRequestOnly(t *testing.T) {
 		time.Sleep(time.Second)
 		if heard := v.heard(); len(heard) != 1 {
 			t.Errorf("heard %+v", heard)
+		}
+	})
+}
+
+func TestAStartThatFailsLeavesNothingBehind(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := stage.New(t, 1)
+		link := s.Server.NewLink()
+		nc := lab.Connect(t, link)
+		f, err := fanout.New(nc, fanout.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		link.Delay(500 * time.Millisecond)
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(t.Context()) }()
+		time.Sleep(1200 * time.Millisecond) // the fabric is found, the service is not known yet
+		link.Freeze()
+		nc.Close()
+		if err := <-ended; err == nil {
+			t.Error("it runs without a connection")
+		}
+		synctest.Wait()
+		stacks := make([]byte, 1<<20)
+		if stacks = stacks[:runtime.Stack(stacks, true)]; strings.Contains(string(stacks), "(*Fanout).work") {
+			t.Errorf("still running:\n%s", stacks)
 		}
 	})
 }

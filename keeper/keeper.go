@@ -50,6 +50,9 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 	if cfg.Prefix == "" {
 		cfg.Prefix = subjects.DefaultPrefix
 	}
+	if _, err := subjects.New(cfg.Prefix, 1); err != nil {
+		return nil, fmt.Errorf("keeper: %w", err)
+	}
 	if cfg.Name == "" {
 		cfg.Name = "keeper"
 	}

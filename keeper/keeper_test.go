@@ -111,6 +111,15 @@ func TestWithoutAFabric(t *testing.T) {
 	})
 }
 
+func TestABadPrefixIsRefused(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		nc := lab.Connect(t, lab.NewServer(t).NewLink())
+		if _, err := New(nc, Config{Prefix: "No.Prefix"}); !errors.Is(err, subjects.ErrNames) {
+			t.Errorf("%v, want %v", err, subjects.ErrNames)
+		}
+	})
+}
+
 func TestUnreadableMessagesAndRecordsAreSkipped(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)

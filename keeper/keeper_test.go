@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -116,6 +117,34 @@ func TestABadPrefixIsRefused(t *testing.T) {
 		nc := lab.Connect(t, lab.NewServer(t).NewLink())
 		if _, err := New(nc, Config{Prefix: "No.Prefix"}); !errors.Is(err, subjects.ErrNames) {
 			t.Errorf("%v, want %v", err, subjects.ErrNames)
+		}
+	})
+}
+
+func TestPulsesKeepUpWithAShortOutage(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		params := rollcall.Worker()
+		params.Sweep, params.Outage = 200*time.Millisecond, 500*time.Millisecond
+		if _, err := fabric.Ensure(t.Context(), w.js, fabric.Config{Params: params}); err != nil {
+			t.Fatal(err)
+		}
+		var last time.Time
+		pulses, longest := 0, time.Duration(0)
+		_, err := w.nc.Subscribe(w.fabric.Pulse(0), func(*nats.Msg) {
+			if pulses++; !last.IsZero() {
+				longest = max(longest, time.Since(last))
+			}
+			last = time.Now()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.run(t.Context(), 1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if pulses == 0 || longest >= params.Outage {
+			t.Errorf("%d pulses, up to %s apart, with an outage of %s", pulses, longest, params.Outage)
 		}
 	})
 }

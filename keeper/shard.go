@@ -209,13 +209,15 @@ func (s *shard) writeCheckpoint(ctx context.Context, last feed.Msg) error {
 	return nil
 }
 
-// pulseEvery bounds how often a pulse is sent; ticks can come more often.
-const pulseEvery = time.Second
+// pulseEvery bounds how often a pulse is sent, as ticks can come far more often than
+// once a sweep. A fanout calls the keeper silent after an outage, which may be as
+// short as two sweeps, so the periodic ticks must not be among those without one.
+func (s *shard) pulseEvery() time.Duration { return min(time.Second, s.fabric.Params.Sweep/2) }
 
 // pulse tells the fanout that the keeper is alive and up to which revision the
 // views must have reached it.
 func (s *shard) pulse() {
-	if time.Since(s.pulsed) < pulseEvery {
+	if time.Since(s.pulsed) < s.pulseEvery() {
 		return
 	}
 	s.pulsed = time.Now()

@@ -224,8 +224,3 @@ func cloneHeader(h nats.Header) nats.Header {
 	}
 	return clone
 }
-
-func isFenced(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
-}

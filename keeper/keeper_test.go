@@ -206,6 +206,35 @@ func TestMetricsShowEveryStatistic(t *testing.T) {
 	})
 }
 
+// The records can be ahead of where the log is being read again, and are not to be
+// overtaken by sequences that are given out a second time.
+func TestALossInAReplayGoesOnAboveTheRecords(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		for range 10 {
+			if _, err := w.js.Publish(t.Context(), w.fabric.Log(0, "g1"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k, err := New(w.nc, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newShard(k, w.fabric, rollcall.Grant{Generation: 1})
+		records := machine.Records{
+			Checkpoint: &wire.CheckpointRecord{Sequence: 2},
+			Users:      map[string]*wire.UserRecord{"ann": {Sequence: 10}},
+		}
+		if err := s.load(t.Context(), records); err != nil {
+			t.Fatal(err)
+		}
+		s.rollBackLocked(6)
+		if next := s.bias.grow(s.from.Start); s.from.Start != 7 || next <= 10 {
+			t.Errorf("message %d is taken for %d, and the records know 10", s.from.Start, next)
+		}
+	})
+}
+
 func TestBiasKeepsSequencesGrowing(t *testing.T) {
 	var b bias
 	if b.grow(10) != 10 || b.shrink(10) != 10 {

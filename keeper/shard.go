@@ -30,6 +30,7 @@ type shard struct {
 	caughtUp atomic.Bool
 
 	bias       bias
+	known      uint64      // the last sequence in the records that were loaded
 	from       feed.Config // where to read on
 	checkpoint time.Time   // when the last one was written
 	pulsed     time.Time   // when the last pulse was sent
@@ -81,15 +82,17 @@ func (s *shard) load(ctx context.Context, records machine.Records) error {
 		s.from.Previous = time.Unix(0, checkpoint.Time)
 	}
 	s.log.Info("shard loaded", "users", len(records.Users), "edges", len(records.Edges), "checkpoint", checkpoint.GetSequence())
-	if known := records.LastSequence(); s.bias.grow(end) < known {
-		s.rollBackLocked(end, known)
+	if s.known = records.LastSequence(); s.bias.grow(end) < s.known {
+		s.rollBackLocked(end)
 	}
 	return nil
 }
 
-// rollBackLocked goes on after a loss: the log ends at end although known was
-// applied. Whatever stood between is in the edges' rosters.
-func (s *shard) rollBackLocked(end, known uint64) {
+// rollBackLocked goes on after a loss: the log ends at end although more was applied,
+// here or by whoever wrote the records. Whatever stood between is in the edges'
+// rosters.
+func (s *shard) rollBackLocked(end uint64) {
+	known := max(s.known, s.machine.Sequence())
 	s.log.Warn("the log has lost its tail, asking all edges for their rosters", "end", end, "known", known)
 	s.bias = s.bias.lifted(end, known)
 	s.from = feed.Config{Stream: s.from.Stream, Start: end + 1}
@@ -108,7 +111,7 @@ func (s *shard) follow(ctx context.Context) error {
 			return err
 		}
 		s.mu.Lock()
-		s.rollBackLocked(lost.Last, s.machine.Sequence())
+		s.rollBackLocked(lost.Last)
 		s.mu.Unlock()
 	}
 }

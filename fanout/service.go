@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"golang.org/x/sync/errgroup"
 
@@ -111,7 +112,7 @@ func (f *Fanout) handle(ctx context.Context, c call) {
 		f.refuse(c.op, c.request, subjects.Errorf(subjects.CodeInternal, "internal error"))
 	default:
 		f.metrics.requests.WithLabelValues(string(c.op), string(codeOK)).Inc()
-		c.request.Respond(data) // a viewer that does not hear it asks again
+		f.reply(c.request, &nats.Msg{Data: data})
 	}
 }
 
@@ -146,5 +147,17 @@ func (f *Fanout) perform(ctx context.Context, c call) (data []byte, err error) {
 
 func (f *Fanout) refuse(op subjects.Op, r micro.Request, e *subjects.Error) {
 	f.metrics.requests.WithLabelValues(string(op), string(e.Code)).Inc()
-	r.Error(string(e.Code), e.Message, nil)
+	f.reply(r, &nats.Msg{Header: nats.Header{
+		micro.ErrorCodeHeader: {string(e.Code)}, micro.ErrorHeader: {e.Message},
+	}})
+}
+
+// reply answers a request. It is not left to the request itself, because the service
+// looks at that when its handler returns, and a desk answers later. An answer that
+// gets lost is missed by a viewer, who asks again.
+func (f *Fanout) reply(r micro.Request, answer *nats.Msg) {
+	answer.Subject = r.Reply()
+	if err := f.nc.PublishMsg(answer); err != nil {
+		f.cfg.Logger.Debug("answer not sent", "err", err)
+	}
 }

@@ -346,7 +346,7 @@ func TestGarbageRecordsAtTakeover(t *testing.T) {
 						views + " policy.zoe", views + " x.y.z", interests + " " + subjects.KeyInterest("zoe", 0), interests + " nonsense"},
 					"ann": {leases + " " + subjects.KeyUser("ann"), leases + " " + subjects.KeyEdge("g1"), leases + " " + subjects.KeyCheckpoint,
 						views + " " + subjects.KeyView("ann"), interests + " " + subjects.KeyInterest("vera", 0)},
-					"owners": {leases + " " + subjects.KeyOwner, views + " " + subjects.KeyOwner, f.Names.CohortBucket("keeper") + " " + subjects.KeyShard(0)},
+					"owners": {leases + " " + subjects.KeyOwner, views + " " + subjects.KeyOwner, interests + " " + subjects.KeyOwner, f.Names.CohortBucket("keeper") + " " + subjects.KeyShard(0)},
 				}
 				for _, record := range records[victims] {
 					var bucket, key string
@@ -362,4 +362,46 @@ func TestGarbageRecordsAtTakeover(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestBadRequestsOverTheWire(t *testing.T) {
+	scenario(t, e2e.Options{}, func(t *testing.T, f *stage) {
+		v, g, ann := f.settled()
+		wire := f.Overhear("walter")
+		for _, op := range subjects.Ops {
+			needed, checked := subjects.CodeNoTargets, func(c subjects.Code) subjects.Code { return c }
+			switch op {
+			case subjects.OpUnsubscribe:
+				needed = ""
+			case subjects.OpRefresh: // has no body
+				needed, checked = "", func(subjects.Code) subjects.Code { return "" }
+			}
+			for _, tc := range []struct {
+				name string
+				body []byte
+				want subjects.Code
+			}{
+				{"no body", nil, needed},
+				{"0 targets", body(), needed},
+				{"1 target", body("ann"), ""},
+				{"10,000 targets", body(names("u", 10_000)...), ""},
+				{"10,001 targets", body(names("u", 10_001)...), checked(subjects.CodeTooManyTargets)},
+				{"no JSON", []byte(`{"targets":["ann"]`), checked(subjects.CodeInvalidRequest)},
+				{"wrong shape", []byte(`["ann"]`), checked(subjects.CodeInvalidRequest)},
+				{"no UTF-8", []byte("{\"targets\":[\"\xff\"]}"), checked(subjects.CodeInvalidRequest)},
+				{"half a surrogate", []byte(`{"targets":["\ud800"]}`), checked(subjects.CodeInvalidRequest)},
+				{"an empty id", body("ann", ""), checked(subjects.CodeInvalidID)},
+				{"129 bytes", body(strings.Repeat("a", 129)), checked(subjects.CodeInvalidID)},
+				{"2 KB", body(strings.Repeat("a b.*>", 350)), checked(subjects.CodeInvalidID)},
+			} {
+				if _, code := wire.Ask(op, tc.body); code != tc.want {
+					t.Errorf("%s with %s: %q, want %q", op, tc.name, code, tc.want)
+				}
+				if op == subjects.OpSubscribe {
+					wire.Ask(subjects.OpUnsubscribe, nil)
+				}
+			}
+		}
+		f.wantWhole(v, g, ann)
+	})
 }

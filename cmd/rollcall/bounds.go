@@ -12,9 +12,12 @@ import (
 
 // timing chooses parameters: a preset, and changes to it.
 type timing struct {
-	Preset string   `default:"default" enum:"default,tight,mobile,worker" help:"Timing to start from: ${enum}."`
+	Preset string   `default:"" enum:",default,tight,mobile,worker" placeholder:"NAME" help:"Timing to start from: default, tight, mobile or worker."`
 	Set    []string `sep:"none" placeholder:"NAME=VALUE" help:"Change a parameter; seconds or a duration such as 1m30s. Repeatable. Names: heartbeat, jitter, idle_timeout, check_interval, renewal, lease_ttl, sweep, debounce, outage, buffer."`
 }
+
+// chosen says whether any timing was asked for.
+func (t timing) chosen() bool { return t.Preset != "" || len(t.Set) > 0 }
 
 func (t timing) params() (rollcall.Params, []string, error) {
 	p, err := rollcall.Preset(t.Preset)

@@ -67,6 +67,12 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 // up starts a fabric on free ports and returns its address.
 func up(t *testing.T, args ...string) (url string) {
 	t.Helper()
+	return regexp.MustCompile(`nats://\S+`).FindString(upSays(t, args...))
+}
+
+// upSays starts a fabric and returns its welcome.
+func upSays(t *testing.T, args ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
 	args = append([]string{"up", "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0"}, args...)
@@ -77,7 +83,7 @@ func up(t *testing.T, args ...string) (url string) {
 			t.Errorf("up ended with %d: %s", code, errs)
 		}
 	})
-	return out.await(t, `(?s)NATS +(nats://\S+)\n.*Ctrl-C`)
+	return out.await(t, `(?s).*Ctrl-C`)
 }
 
 const smallTrace = `t,user,device,edge,event
@@ -157,6 +163,20 @@ func checkWatched(t *testing.T, text string) {
 	}
 	if got := strings.Join(bob, " "); got != "online offline" {
 		t.Errorf("bob was %s", got)
+	}
+}
+
+func TestUpKeepsTheTimingUnlessAsked(t *testing.T) {
+	data := t.TempDir()
+	for _, start := range []struct{ args, within string }{
+		{"--preset worker", "0 s"}, {"", "0 s"}, {"--set debounce=5", "5 s"}, {"", "5 s"}, {"--preset default", "20 s"},
+	} {
+		t.Run("up "+start.args, func(t *testing.T) {
+			out := upSays(t, append([]string{"--data", data}, strings.Fields(start.args)...)...)
+			if !strings.Contains(out, "after a close within "+start.within+",") {
+				t.Errorf("%s", out)
+			}
+		})
 	}
 }
 

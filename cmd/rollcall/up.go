@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/natsd"
@@ -32,7 +33,8 @@ type upCmd struct {
 
 func (c *upCmd) Help() string {
 	return `Starts a NATS server with JetStream on the data directory, a keeper and a fanout, and runs until interrupted. What was
-there before is there again: nobody goes offline because the fabric was restarted.
+there before is there again: nobody goes offline because the fabric was restarted. Without --preset and --set, so is the
+timing. Edges that run keep theirs until they are started again.
 
 Clients need no credentials yet, so every listener is on loopback.`
 }
@@ -41,6 +43,9 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 	params, warnings, err := c.params()
 	if err != nil {
 		return err
+	}
+	if !c.chosen() {
+		params = rollcall.Params{} // what the fabric has, or the default
 	}
 	log, parts := c.loggers(std)
 	for _, w := range warnings {
@@ -82,7 +87,7 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 	group.Go(func() error { return part("keeper", k.Run(ctx)) })
 	group.Go(func() error { return part("fanout", f.Run(ctx)) })
 	group.Go(func() error { return c.welcome(ctx, std, server, f, found) })
-	group.Go(func() error { return c.summarise(ctx, log, k, f) })
+	group.Go(func() error { return c.summarise(ctx, log, k) })
 	return group.Wait()
 }
 
@@ -160,7 +165,7 @@ func orNone(url string) string {
 }
 
 // summarise logs the figures of the fabric from time to time.
-func (c *upCmd) summarise(ctx context.Context, log *slog.Logger, k *keeper.Keeper, f *fanout.Fanout) error {
+func (c *upCmd) summarise(ctx context.Context, log *slog.Logger, k *keeper.Keeper) error {
 	if c.Summary <= 0 {
 		return nil
 	}
@@ -174,7 +179,8 @@ func (c *upCmd) summarise(ctx context.Context, log *slog.Logger, k *keeper.Keepe
 			s := k.Stats()
 			log.Info("summary", "online", s.Online, "users", s.Users, "connections", s.Connections, "edges", s.Edges,
 				"changes", s.Changes, "device_flips", s.DeviceFlips, "lease_expiries", s.LeaseExpiries,
-				"rejected_stale", s.RejectedStale, "false_offlines", s.FalseOfflines, "repaired", s.Repaired)
+				"rejected_stale", s.RejectedStale, "false_offlines", s.FalseOfflines, "mismatches", s.Mismatches,
+				"repaired", s.Repaired, "log_lost", s.LogLost)
 		}
 	}
 }

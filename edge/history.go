@@ -72,8 +72,8 @@ func (p *pipeline) saveSome(after uint64) (last uint64, more bool) {
 }
 
 // historian publishes the raw heartbeats of a shard: collected at each renewal,
-// tried again with each renewal and whenever the connection is back, at least
-// once. Of a store that stays away it keeps the newest messages only.
+// tried again every few seconds, at least once. Of a store that stays away it keeps
+// the newest messages only.
 type historian struct {
 	*pipeline
 	link        *link

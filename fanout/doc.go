@@ -35,15 +35,14 @@
 // as [subjects.CodeUnavailable]. A fanout that was taken over learns of it from
 // the bucket's owner record, cannot store interests any more, and stops. A server
 // that is slow to take messages delays and merges changes; memory is bounded by
-// the number of watched targets. If the store comes back without views that were
+// the numbers of users and of watched targets. If the store comes back without views that were
 // read, they are read anew.
 //
 // # Limits
 //
 // Every fanout answers for the shards that it owns itself; requests are not passed
-// on to another owner. A client that sends requests without waiting for the answer
-// to the one before gets them handled in the order in which the server delivers
-// them.
+// on to another owner. A client that does not wait for the answer to a request before
+// it sends one of another operation may get the two handled in either order.
 //
 // # How to test against it
 //

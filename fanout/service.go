@@ -15,8 +15,9 @@ import (
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
-// Requests of one viewer are handled one after the other, in the order in which
-// they came: each viewer belongs to one desk. When a desk's queue is full the
+// Requests of one viewer are handled one after the other: each viewer belongs to one
+// desk. Those of one operation keep their order; each operation is a subscription of
+// its own, so two of them may pass each other on the way here. When a desk's queue is full the
 // request is refused as unavailable, and the client tries again later.
 const (
 	desks     = 64

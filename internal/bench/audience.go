@@ -46,7 +46,7 @@ func (a *audience) seat(ctx context.Context, nc *nats.Conn, name string, targets
 	if err != nil {
 		return err
 	}
-	a.running.Go(func() { client.Run(ctx) }) // fails only when ctx or the connection ends
+	a.running.Go(func() { client.Run(ctx) }) // ends with ctx
 	a.running.Go(func() { a.look(client, len(targets)) })
 	return client.Watch(ctx, targets...)
 }

@@ -125,13 +125,17 @@ func (p *Player) open(ctx context.Context, endpoint rollcall.Endpoint, edgeID st
 	return nil
 }
 
-// Beat sends a device's heartbeats until ctx ends or the connection is gone.
+// Beat sends a device's heartbeats until ctx ends or the connection is gone: the
+// first at a random point of the interval, so that devices which reconnect together
+// do not stay in step.
 func Beat(ctx context.Context, conn *edge.Conn, params rollcall.Params, random *rand.Rand) {
+	wait := time.Duration(random.Float64() * float64(params.Heartbeat))
 	for seq := uint32(1); ; seq++ {
-		early := time.Duration(random.Float64() * params.Jitter * float64(params.Heartbeat))
-		if !sleep(ctx, params.Heartbeat-early) || !conn.Beat(seq) {
+		if !sleep(ctx, wait) || !conn.Beat(seq) {
 			return
 		}
+		early := time.Duration(random.Float64() * params.Jitter * float64(params.Heartbeat))
+		wait = params.Heartbeat - early
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-io/rollcall/internal/retry"
 )
 
 // link knows whether the NATS connection is up. What is asked of the store is
@@ -113,7 +115,7 @@ func (l *link) persist(ctx context.Context, random *rand.Rand, what string, try 
 			l.log.Warn("edge: store does not answer, trying on", "what", what, "error", err)
 		}
 		if session.Err() == nil {
-			pause(session, backoff(random, attempt))
+			retry.Pause(session, retry.Backoff(attempt, firstPause, lastPause, random.Int64N))
 		}
 	}
 }
@@ -122,19 +124,4 @@ func limited(session context.Context, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(session, patience)
 	defer cancel()
 	return try(ctx)
-}
-
-// backoff is a random time in the upper half of a doubling pause.
-func backoff(random *rand.Rand, attempt int) time.Duration {
-	limit := min(firstPause<<min(attempt, 10), lastPause)
-	return limit/2 + time.Duration(random.Int64N(int64(limit/2)))
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

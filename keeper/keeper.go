@@ -14,6 +14,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/internal/solo"
 	"github.com/rollcall-io/rollcall/keeper/machine"
 	"github.com/rollcall-io/rollcall/subjects"
@@ -111,7 +112,7 @@ func (k *Keeper) lookup(ctx context.Context) (fabric.Fabric, error) {
 			return found, err
 		}
 		k.cfg.Logger.Warn("looking for the fabric", "err", err)
-		if !wait(ctx, time.Second) {
+		if !retry.Pause(ctx, time.Second) {
 			return found, ctx.Err()
 		}
 	}
@@ -155,15 +156,4 @@ func (k *Keeper) Ready() bool {
 		}
 	}
 	return ready > 0 && ready == k.total
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

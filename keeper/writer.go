@@ -12,6 +12,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/keeper/machine"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -176,7 +177,7 @@ func (w *writer) publish(ctx context.Context, b *bucket, msgs []*nats.Msg, opts 
 		if err != nil {
 			return last, err
 		}
-		if len(msgs) > 0 && !wait(ctx, pause) {
+		if len(msgs) > 0 && !retry.Pause(ctx, pause) {
 			return last, ctx.Err()
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
@@ -233,18 +234,15 @@ func (c *Client) insist(ctx context.Context, try func() error) error {
 		if err == nil || refused(err) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Pause(ctx, backoff(attempt)) {
 			return errors.Join(ctx.Err(), err)
-		case <-time.After(backoff(attempt)):
 		}
 	}
 }
 
 // backoff is a random pause that grows from a quarter of a second to ten seconds.
 func backoff(attempt int) time.Duration {
-	limit := min(250*time.Millisecond<<min(attempt, 10), 10*time.Second)
-	return limit/2 + rand.N(limit/2)
+	return retry.Backoff(attempt, 250*time.Millisecond, 10*time.Second, rand.Int64N)
 }
 
 // chunks splits targets into requests.

@@ -10,11 +10,19 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall/internal/retry"
 )
 
 // Window is how many messages are fetched ahead of the handler at most, half of
 // them by the client library.
 const Window = 2048
+
+// Pauses before a consumer is built again: most trouble is short.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
 
 // A Msg is one message of the stream.
 type Msg struct {
@@ -102,7 +110,7 @@ func (r *Reader) Run(ctx context.Context, handle func(context.Context, Batch) er
 		case worked:
 			attempt = 0
 		}
-		if !sleep(ctx, backoff(attempt)) {
+		if !retry.Pause(ctx, retry.Backoff(attempt, firstPause, lastPause, rand.Int64N)) {
 			return ctx.Err()
 		}
 	}
@@ -244,20 +252,4 @@ func (r *Reader) checkTail(ctx context.Context, stream jetstream.Stream) error {
 		return &RollbackError{r.cfg.Stream, state.LastSeq}
 	}
 	return nil
-}
-
-func backoff(attempt int) time.Duration {
-	limit := min(50*time.Millisecond<<min(attempt, 10), 2*time.Second)
-	return limit/2 + rand.N(limit/2)
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

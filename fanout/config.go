@@ -29,7 +29,7 @@ type Config struct {
 	InterestTTL time.Duration
 	// Holder names this process in ownership records; default host and pid.
 	Holder string
-	// Logger; default [slog.Default].
+	// Logger hears of what went wrong; default: nobody.
 	Logger *slog.Logger
 	// Registerer takes the metrics; default: nobody sees them.
 	Registerer prometheus.Registerer
@@ -55,7 +55,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.InterestTTL = DefaultInterestTTL
 	}
 	if c.Logger == nil {
-		c.Logger = slog.Default()
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Holder == "" {
 		host, _ := os.Hostname()

@@ -35,7 +35,7 @@ type Config struct {
 	// Spread is over how long clients spread their resyncs; default 1 s. Shorter
 	// repairs sooner and lets the clients of a failed fanout come all at once.
 	Spread time.Duration
-	// Logger; default [slog.Default].
+	// Logger hears of what went wrong; default: nobody.
 	Logger *slog.Logger
 }
 
@@ -56,7 +56,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Spread = time.Second
 	}
 	if c.Logger == nil {
-		c.Logger = slog.Default()
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := rollcall.CheckID(c.Viewer); err != nil {
 		return c, fmt.Errorf("%w: viewer: %w", ErrConfig, err)

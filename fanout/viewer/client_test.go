@@ -2,6 +2,7 @@ package viewer_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -133,6 +134,38 @@ func TestWatchAndUnwatch(t *testing.T) {
 		time.Sleep(time.Minute)
 		if changes := w.changes(); len(changes) > 0 {
 			t.Errorf("after the unwatch: %+v", changes)
+		}
+	})
+}
+
+func TestManyTargetsGoInSmallRequests(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := stage.New(t, 1)
+		s.Start(fanout.Config{})
+		w := watch(s, viewer.Config{})
+		targets := make([]string, 2500)
+		for i := range targets {
+			targets[i] = fmt.Sprintf("%0*d", rollcall.MaxID, i)
+		}
+		asked := make(chan *nats.Msg, 100)
+		for _, op := range []subjects.Op{subjects.OpSubscribe, subjects.OpUnsubscribe} {
+			if _, err := w.nc.ChanSubscribe(s.Fabric.Request(op, "alice"), asked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spy := newSpy(s)
+		w.mustWatch(targets...)
+		if err := w.Unwatch(t.Context(), targets...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if spy.last(t).Targets != 0 || len(asked) < 6 {
+			t.Errorf("%d targets are left after %d requests", spy.last(t).Targets, len(asked))
+		}
+		for len(asked) > 0 {
+			if m := <-asked; len(m.Data) > 200_000 {
+				t.Errorf("a request of %d bytes", len(m.Data))
+			}
 		}
 	})
 }

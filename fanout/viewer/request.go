@@ -16,8 +16,8 @@ import (
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
-// chunk is how many targets one request names: an answer stays far below the
-// server's message limit.
+// chunk is how many targets one request names: request and answer stay below the
+// message limit of a server that nobody has configured.
 const chunk = 1000
 
 // Watch adds targets and returns when the first answer for each of them is in. It
@@ -80,13 +80,20 @@ func (c *Client) Unwatch(ctx context.Context, targets ...string) error {
 	})
 	c.queue.drop(targets...)
 	defer c.update(func(*Reducer) { left() })
-	return c.insist(ctx, func() error {
-		reply, err := c.ask(ctx, subjects.OpUnsubscribe, func() []string { return targets })
-		if err == nil {
-			c.update(func(r *Reducer) { r.Unsubscribed(reply, time.Now()) })
+	for part := range chunks(targets) {
+		if err := c.insist(ctx, func() error { return c.unsubscribe(ctx, part) }); err != nil {
+			return err
 		}
-		return err
-	})
+	}
+	return nil
+}
+
+func (c *Client) unsubscribe(ctx context.Context, targets []string) error {
+	reply, err := c.ask(ctx, subjects.OpUnsubscribe, func() []string { return targets })
+	if err == nil {
+		c.update(func(r *Reducer) { r.Unsubscribed(reply, time.Now()) })
+	}
+	return err
 }
 
 // Get returns the views of targets once. A target that the viewer may not see is

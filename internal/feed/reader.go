@@ -126,26 +126,11 @@ func (r *Reader) follow(ctx context.Context, reconnected <-chan nats.Status, han
 	if err != nil {
 		return false, err
 	}
-	arrived := make(chan jetstream.Msg, Window/2)
-	broken := make(chan error, 1)
-	stop := make(chan struct{})
-	defer close(stop)
-	consuming, err := consumer.Consume(func(m jetstream.Msg) {
-		select {
-		case arrived <- m:
-		case <-stop:
-		}
-	}, jetstream.PullMaxMessages(Window/2), jetstream.PullExpiry(time.Minute), jetstream.PullHeartbeat(10*time.Second),
-		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-			select {
-			case broken <- err:
-			default:
-			}
-		}))
+	arrived, broken, stop, err := consume(consumer)
 	if err != nil {
 		return false, err
 	}
-	defer consuming.Stop()
+	defer stop()
 	if pending == 0 {
 		if err := handle(ctx, Batch{}); err != nil {
 			return false, &handlerError{err}
@@ -176,6 +161,28 @@ func (r *Reader) follow(ctx context.Context, reconnected <-chan nats.Status, han
 			}
 		}
 	}
+}
+
+// consume has the client library fetch ahead until stop is called. broken holds the
+// first thing that goes wrong.
+func consume(consumer jetstream.Consumer) (arrived <-chan jetstream.Msg, broken <-chan error, stop func(), err error) {
+	messages, trouble, stopped := make(chan jetstream.Msg, Window/2), make(chan error, 1), make(chan struct{})
+	consuming, err := consumer.Consume(func(m jetstream.Msg) {
+		select {
+		case messages <- m:
+		case <-stopped:
+		}
+	}, jetstream.PullMaxMessages(Window/2), jetstream.PullExpiry(time.Minute), jetstream.PullHeartbeat(10*time.Second),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			select {
+			case trouble <- err:
+			default:
+			}
+		}))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return messages, trouble, func() { consuming.Stop(); close(stopped) }, nil
 }
 
 // collect takes m and whatever has arrived behind it. gap is true where the

@@ -119,8 +119,8 @@ func (c *conn) takeDetour() {
 // receive queues what the server sends, first of all what was read directly and
 // not yet handed over.
 func (c *conn) receive(down *queue) {
-	c.reading.Lock() // waits for the direct read to end; there is no other after it
-	c.reading.Unlock()
+	c.reading.Lock()
+	c.reading.Unlock() //lint:ignore SA2001 it waits for the direct read to end; there is no other after it
 	c.far.SetReadDeadline(time.Time{})
 	down.push(c.ready)
 	for {

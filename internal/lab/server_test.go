@@ -182,7 +182,7 @@ func testSkew(t *testing.T, skew time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := info.TimeStamp.Sub(time.Now()); got != skew {
+	if got := time.Until(info.TimeStamp); got != skew {
 		t.Errorf("the store's clock is off by %v", got)
 	}
 	if !info.State.FirstTime.Equal(beforeAt) || info.State.LastTime.Sub(duringAt) != skew {
@@ -221,7 +221,7 @@ func TestSkewOfTheServerReachesEveryLinkAndDirectReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if off := entry.Created().Sub(time.Now()); off != time.Hour {
+			if off := time.Until(entry.Created()); off != time.Hour {
 				t.Errorf("stamped %v off", off)
 			}
 		}

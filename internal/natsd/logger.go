@@ -2,7 +2,6 @@ package natsd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -29,7 +28,7 @@ func (l *logger) Fatalf(format string, v ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.first == nil {
-		l.first = errors.New(fmt.Sprintf(format, v...))
+		l.first = fmt.Errorf(format, v...)
 	}
 }
 

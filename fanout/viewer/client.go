@@ -22,6 +22,7 @@ type Client struct {
 	queue   *queue
 	asking  chan struct{} // holds one token: requests go one after the other
 	started chan struct{}
+	ended   chan struct{} // Run has returned
 	running atomic.Bool
 	wake    chan struct{}
 
@@ -46,7 +47,7 @@ func New(nc *nats.Conn, cfg Config) (*Client, error) {
 	return &Client{
 		nc: nc, cfg: cfg, names: names,
 		changes: make(chan Change), queue: newQueue(), asking: make(chan struct{}, 1),
-		started: make(chan struct{}), wake: make(chan struct{}, 1), reducer: NewReducer(),
+		started: make(chan struct{}), ended: make(chan struct{}), wake: make(chan struct{}, 1), reducer: NewReducer(),
 	}, nil
 }
 
@@ -57,6 +58,7 @@ func (c *Client) Run(ctx context.Context) error {
 	if c.running.Swap(true) {
 		return ErrRunning
 	}
+	defer close(c.ended)
 	defer close(c.changes)
 	// The server handles the subscription before any request that follows on this
 	// connection, so no event can fall between the two.

@@ -2,6 +2,7 @@ package viewer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -134,6 +135,22 @@ func TestWatchAndUnwatch(t *testing.T) {
 		time.Sleep(time.Minute)
 		if changes := w.changes(); len(changes) > 0 {
 			t.Errorf("after the unwatch: %+v", changes)
+		}
+	})
+}
+
+func TestNobodyWaitsForAClientThatHasEnded(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		w := watch(stage.New(t, 1), viewer.Config{})
+		waiting := make(chan error, 1)
+		go func() { waiting <- w.Watch(context.Background(), "bob") }()
+		time.Sleep(time.Minute) // there is no fanout
+		w.stop()
+		if err := <-waiting; !errors.Is(err, viewer.ErrEnded) {
+			t.Errorf("Watch: %v", err)
+		}
+		if err := w.Unwatch(context.Background(), "bob"); !errors.Is(err, viewer.ErrEnded) {
+			t.Errorf("Unwatch: %v", err)
 		}
 	})
 }

@@ -16,6 +16,8 @@ var (
 	ErrConfig = errors.New("viewer: configuration refused")
 	// ErrRunning says that Run was called twice.
 	ErrRunning = errors.New("viewer: already running")
+	// ErrEnded says that Run has ended, so that there is nothing to wait for.
+	ErrEnded = errors.New("viewer: Run has ended")
 )
 
 // Config of a client.

@@ -21,7 +21,8 @@ import (
 const chunk = 1000
 
 // Watch adds targets and returns when the first answer for each of them is in. It
-// waits for [Client.Run] to begin, and tries again while the fanout is away.
+// waits for [Client.Run] to begin, and tries again while the fanout is away. It fails
+// with [ErrEnded] when Run ends before.
 //
 // If ctx ends before, the targets stay watched and are answered when the fanout is
 // back. If the fanout refuses them, the error is a [*subjects.Error], and those
@@ -141,12 +142,19 @@ func checkTargets(targets []string) error {
 	return nil
 }
 
+// begun waits for Run to begin and fails if it has ended.
 func (c *Client) begun(ctx context.Context) error {
 	select {
 	case <-c.started:
-		return nil
+	case <-c.ended:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	select {
+	case <-c.ended:
+		return ErrEnded
+	default:
+		return nil
 	}
 }
 
@@ -234,15 +242,19 @@ func refused(err error) bool {
 	return errors.As(err, &refusal) && refusal.Code != subjects.CodeUnavailable && refusal.Code != subjects.CodeInternal
 }
 
-// insist tries until it works, is refused, or ctx ends.
+// insist tries until it works, is refused, or ctx or Run ends.
 func (c *Client) insist(ctx context.Context, try func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := try()
 		if err == nil || refused(err) {
 			return err
 		}
-		if !retry.Pause(ctx, backoff(attempt)) {
+		select {
+		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
+		case <-c.ended:
+			return errors.Join(ErrEnded, err)
+		case <-time.After(backoff(attempt)):
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -118,8 +117,7 @@ func (c *crowd) check(m *nats.Msg) {
 	if n == 0 {
 		return
 	}
-	viewer := strings.TrimPrefix(m.Subject, c.st.Prefix()+".view.")
-	viewer = viewer[:strings.IndexByte(viewer, '.')]
+	viewer := m.Sub.Subject // each has a subscription of its own
 	c.lastTold[viewer] += n
 	switch told := c.lastTold[viewer]; {
 	case told == c.targets:

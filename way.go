@@ -17,9 +17,6 @@ const (
 	WayRepaired        // the edge's roster no longer listed it
 )
 
-// Ways lists every way a user can leave, in the order of reports.
-var Ways = [...]Way{WayClose, WayHalfOpen, WayEdgeCrash, WayEdgeRestart, WayRepaired}
-
 var wayNames = [...]string{"none", "close", "half_open", "edge_crash", "edge_restart", "replaced", "repaired"}
 
 func (w Way) String() string {

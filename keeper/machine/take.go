@@ -54,11 +54,6 @@ type Departure struct {
 	Latency time.Duration
 }
 
-// Empty says whether there is nothing to write and nothing to say.
-func (c Changes) Empty() bool {
-	return len(c.Views)+len(c.Users)+len(c.Edges)+len(c.Controls)+len(c.Departures) == 0
-}
-
 // Take returns the changes since the last Take.
 func (m *Machine) Take() Changes {
 	var c Changes

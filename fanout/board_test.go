@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -88,5 +89,27 @@ func TestASmallMessageLimitSendsOneByOne(t *testing.T) {
 	}
 	if told != 2 {
 		t.Errorf("told %d changes", told)
+	}
+}
+
+func TestAnInterestDoesNotEndWhileARequestIsStored(t *testing.T) {
+	now := begin
+	b := newBoard(boardConfig{generation: 1, policy: Everyone{}, window: DefaultWindow, ttl: time.Minute, outage: outage, maxPayload: 1 << 20}, now)
+	b.loaded(now)
+	targets := make([]string, maxPart+1)
+	for i := range targets {
+		targets[i] = fmt.Sprint(i)
+	}
+	b.subscribe(nil, "alice", b.plan("alice", targets, now), now)
+	last := targets[maxPart]
+	part := b.streams["alice"].watches[last].part
+
+	now = now.Add(time.Minute - time.Millisecond)
+	p := b.plan("alice", []string{last, "new"}, now)
+	now = now.Add(time.Second) // the store takes its time
+	b.flush(now, batch)
+	b.subscribe(nil, "alice", p, now)
+	if s := b.streams["alice"]; len(s.watches) != maxPart+2 || s.watches[last].part != part {
+		t.Errorf("%d targets, %s in part %d, want %d in part %d", len(s.watches), last, s.watches[last].part, maxPart+2, part)
 	}
 }

@@ -33,13 +33,16 @@ type partWrite struct {
 }
 
 // plan says what subscribing to targets will change. Records with less than half
-// of their time left are rewritten too.
+// of their time left are rewritten too. Whoever asks is there: the interest does not
+// end before the records are stored.
 func (b *board) plan(viewer string, targets []string, now time.Time) plan {
 	p := plan{targets: targets, place: make(map[string]int)}
 	s := b.streams[viewer]
 	var watches map[string]*watch
 	if s != nil {
 		watches, p.parts = s.watches, slices.Clone(s.parts)
+		s.deadline = now.Add(b.ttl)
+		b.retime(s, now)
 	}
 	touched := p.stale(now, b.ttl)
 	for _, t := range targets {
@@ -203,8 +206,6 @@ func (b *board) refresh(data []byte, viewer string, now time.Time) (out []byte, 
 	if len(s.watches) > 0 {
 		p := b.plan(viewer, nil, now)
 		writes, s.parts = p.writes, p.parts
-		s.deadline = now.Add(b.ttl)
-		b.retime(s, now)
 	}
 	return b.stand(data, viewer), writes, true
 }

@@ -6,8 +6,13 @@ import (
 	"time"
 )
 
-// ErrNotOwner says that another process has taken over the shard.
-var ErrNotOwner = errors.New("rollcall: shard not owned")
+// Errors that every part of a fabric can end with.
+var (
+	// ErrNotOwner says that another process has taken over the shard.
+	ErrNotOwner = errors.New("rollcall: shard not owned")
+	// ErrNoFabric says that nobody has made a fabric with this prefix on the server.
+	ErrNoFabric = errors.New("rollcall: no fabric here")
+)
 
 // A Grant is the right to act for one shard. Generation grows with every change
 // of owner, also across restarts and a store that forgot, so that whatever an

@@ -123,32 +123,6 @@ func TestParamsJSONRoundTrip(t *testing.T) {
 	}
 }
 
-func TestMergeVectors(t *testing.T) {
-	var v struct {
-		Rows []struct {
-			Devices []string
-			User    string
-		}
-	}
-	readVector(t, "merge.json", &v)
-	if len(v.Rows) == 0 {
-		t.Fatal("no vectors")
-	}
-	for _, row := range v.Rows {
-		var devices []rollcall.State
-		for _, name := range row.Devices {
-			s, err := rollcall.ParseState(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			devices = append(devices, s)
-		}
-		if got := rollcall.Merge(devices...).String(); got != row.User {
-			t.Errorf("%v: %s, want %s", row.Devices, got, row.User)
-		}
-	}
-}
-
 func TestCheckID(t *testing.T) {
 	for id, ok := range map[string]bool{
 		"": false, "a": true, strings.Repeat("a", 128): true, strings.Repeat("a", 129): false,

@@ -33,16 +33,6 @@ func ParseState(name string) (State, error) {
 	return 0, fmt.Errorf("rollcall: unknown state %q", name)
 }
 
-// Merge is the state of a user whose devices are in the given states. Without
-// devices the user is [Offline].
-func Merge(devices ...State) State {
-	merged := Offline
-	for _, s := range devices {
-		merged = max(merged, s)
-	}
-	return merged
-}
-
 // Status is what a viewer is told of a target.
 type Status string
 

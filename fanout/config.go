@@ -3,12 +3,12 @@ package fanout
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
@@ -58,8 +58,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Holder == "" {
-		host, _ := os.Hostname()
-		c.Holder = fmt.Sprintf("%s/%d", host, os.Getpid())
+		c.Holder = fabric.ThisProcess()
 	}
 	switch {
 	case c.Window < 0 || c.Window > time.Minute:

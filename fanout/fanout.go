@@ -47,7 +47,7 @@ func New(nc *nats.Conn, cfg Config) (*Fanout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	m, err := newMetrics(cfg.Prefix, cfg.Registerer)
+	m, err := newMetrics(cfg.Registerer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: metrics: %w", ErrConfig, err)
 	}
@@ -61,14 +61,13 @@ func (f *Fanout) Ready() <-chan struct{} { return f.ready }
 // Run serves until ctx ends, which viewers cannot tell from a crash: their
 // interests stay in the store until they expire. It fails with
 // [rollcall.ErrNotOwner] when another fanout has taken over, and with
-// fabric.ErrNotFound if there is no fabric. Run can be called once.
+// [rollcall.ErrNoFabric] if there is no fabric; a store that is away is waited for.
+// Run can be called once.
 func (f *Fanout) Run(ctx context.Context) error {
 	if f.running.Swap(true) {
 		return ErrRunning
 	}
-	looking, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	found, err := fabric.Lookup(looking, f.js, f.cfg.Prefix)
+	found, err := fabric.Await(ctx, f.js, f.cfg.Prefix, f.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("fanout: %w", err)
 	}

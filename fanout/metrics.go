@@ -27,16 +27,16 @@ type metrics struct {
 	latency   prometheus.Histogram
 }
 
-func newMetrics(prefix string, r prometheus.Registerer) (*metrics, error) {
-	const system = "fanout"
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	const space, system = "rollcall", "fanout"
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: prefix, Subsystem: system, Name: name, Help: help})
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Subsystem: system, Name: name, Help: help})
 	}
 	vector := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: prefix, Subsystem: system, Name: name, Help: help}, labels)
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: space, Subsystem: system, Name: name, Help: help}, labels)
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Subsystem: system, Name: name, Help: help}, []string{"shard"})
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: space, Subsystem: system, Name: name, Help: help}, []string{"shard"})
 	}
 	m := &metrics{
 		events:    counter("events_total", "Changes told to viewers."),
@@ -50,7 +50,7 @@ func newMetrics(prefix string, r prometheus.Registerer) (*metrics, error) {
 		streams:   gauge("streams", "Viewers with an interest in the shard, or with one that ended just now."),
 		interests: gauge("interests", "Targets that are watched, summed over viewers."),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: prefix, Subsystem: system, Name: "delivery_seconds",
+			Namespace: space, Subsystem: system, Name: "delivery_seconds",
 			Help:    "From the keeper's observation of a change to its publication.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),

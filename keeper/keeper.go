@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
-	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/internal/solo"
 	"github.com/rollcall-io/rollcall/keeper/machine"
 	"github.com/rollcall-io/rollcall/subjects"
@@ -24,7 +22,7 @@ import (
 // fabric.
 type Config struct {
 	Prefix string // of the fabric; default subjects.DefaultPrefix
-	Name   string // for people who look for the owner of a shard
+	Holder string // names this process in ownership records; default host and pid
 	// Ownership grants shards; by default this process owns them all.
 	Ownership rollcall.Ownership
 	// CheckpointEvery bounds what a successor reads again; default one minute.
@@ -54,8 +52,8 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 	if _, err := subjects.New(cfg.Prefix, 1); err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
-	if cfg.Name == "" {
-		cfg.Name = "keeper"
+	if cfg.Holder == "" {
+		cfg.Holder = fabric.ThisProcess()
 	}
 	if cfg.CheckpointEvery <= 0 {
 		cfg.CheckpointEvery = time.Minute
@@ -83,7 +81,7 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 // to everybody else and loses nothing. It returns [rollcall.ErrNotOwner] if the
 // ownership is gone for good, and waits for a store that is away.
 func (k *Keeper) Run(ctx context.Context) error {
-	found, err := k.lookup(ctx)
+	found, err := fabric.Await(ctx, k.js, k.cfg.Prefix, k.cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -92,7 +90,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Unlock()
 	ownership := k.cfg.Ownership
 	if ownership == nil {
-		ownership = &solo.Ownership{JetStream: k.js, Names: found.Names, Group: "keeper", Holder: k.cfg.Name, Logger: k.cfg.Logger}
+		ownership = &solo.Ownership{JetStream: k.js, Names: found.Names, Group: "keeper", Holder: k.cfg.Holder, Logger: k.cfg.Logger}
 	}
 	return ownership.Own(ctx, func(ctx context.Context, g rollcall.Grant) error {
 		s := newShard(k, found, g)
@@ -100,22 +98,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 		defer k.leave(s)
 		return s.run(ctx)
 	})
-}
-
-// lookup waits for the store, but not for a fabric that nobody has made.
-func (k *Keeper) lookup(ctx context.Context) (fabric.Fabric, error) {
-	for {
-		attempt, cancel := context.WithTimeout(ctx, ackTimeout)
-		found, err := fabric.Lookup(attempt, k.js, k.cfg.Prefix)
-		cancel()
-		if err == nil || errors.Is(err, fabric.ErrNotFound) {
-			return found, err
-		}
-		k.cfg.Logger.Warn("looking for the fabric", "err", err)
-		if !retry.Pause(ctx, time.Second) {
-			return found, ctx.Err()
-		}
-	}
 }
 
 func (k *Keeper) enter(s *shard) {

@@ -106,8 +106,8 @@ func TestWithoutAFabric(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Run(t.Context()); !errors.Is(err, fabric.ErrNotFound) {
-			t.Errorf("%v, want %v", err, fabric.ErrNotFound)
+		if err := k.Run(t.Context()); !errors.Is(err, rollcall.ErrNoFabric) {
+			t.Errorf("%v, want %v", err, rollcall.ErrNoFabric)
 		}
 	})
 }

@@ -26,17 +26,18 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByC
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	stats := reflect.ValueOf(c.keeper.Stats())
 	for i := range stats.NumField() {
-		name := "rollcall_keeper_" + snake(stats.Type().Field(i).Name)
+		field := stats.Type().Field(i)
+		name, help := "rollcall_keeper_"+snake(field.Name), field.Tag.Get("help")
 		if f := stats.Field(i); f.Kind() == reflect.Uint64 {
-			ch <- metric(name+"_total", prometheus.CounterValue, float64(f.Uint()))
+			ch <- metric(name+"_total", help, prometheus.CounterValue, float64(f.Uint()))
 		} else {
-			ch <- metric(name, prometheus.GaugeValue, float64(f.Int()))
+			ch <- metric(name, help, prometheus.GaugeValue, float64(f.Int()))
 		}
 	}
 }
 
-func metric(name string, kind prometheus.ValueType, value float64) prometheus.Metric {
-	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, "See machine.Stats.", nil, nil), kind, value)
+func metric(name, help string, kind prometheus.ValueType, value float64) prometheus.Metric {
+	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), kind, value)
 }
 
 func snake(name string) string {

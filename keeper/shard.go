@@ -49,7 +49,7 @@ func newShard(k *Keeper, f fabric.Fabric, g rollcall.Grant) *shard {
 
 // run takes the shard over and keeps it until ctx ends or the ownership is lost.
 func (s *shard) run(ctx context.Context) error {
-	if err := s.writer.takeOver(ctx, s.grant, s.keeper.cfg.Name); err != nil {
+	if err := s.writer.takeOver(ctx, s.grant, s.keeper.cfg.Holder); err != nil {
 		return err
 	}
 	records, err := readRecords(ctx, s.keeper.js, s.fabric.Names, s.grant.Shard, s.log)

@@ -50,7 +50,7 @@ func (t *ticker) watch(r *feed.Reader) { t.reader.Store(r) }
 func (t *ticker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var last uint64 // sequence of the last tick
+	var last, seen uint64 // sequence of the last tick, position of the reader then
 	next := time.Now()
 	for {
 		select {
@@ -61,7 +61,7 @@ func (t *ticker) run(ctx context.Context) {
 				next = wish
 			}
 		case <-timer.C:
-			t.kickReader(last)
+			seen = t.kickReader(last, seen)
 			if seq, err := t.append(ctx); err == nil {
 				last, next = seq, time.Now().Add(t.sweep)
 			} else {
@@ -87,10 +87,16 @@ func (t *ticker) append(ctx context.Context) (uint64, error) {
 	return ack.Sequence, nil
 }
 
-// kickReader rebuilds a reader that has not seen the last tick although a sweep
-// has passed since.
-func (t *ticker) kickReader(last uint64) {
-	if r := t.reader.Load(); r != nil && r.Position() < last {
+// kickReader rebuilds a reader that has not seen the last tick, nor anything else
+// since it was looked at last. It returns the reader's position.
+func (t *ticker) kickReader(last, seen uint64) uint64 {
+	r := t.reader.Load()
+	if r == nil {
+		return 0
+	}
+	position := r.Position()
+	if position < last && position == seen {
 		r.Kick()
 	}
+	return position
 }

@@ -6,19 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
 // Errors of this package.
 var (
-	ErrNotFound = errors.New("fabric: no fabric here")
-	ErrShards   = errors.New("fabric: the number of shards is fixed when a fabric is created")
+	ErrShards  = errors.New("fabric: the number of shards is fixed when a fabric is created")
+	ErrForeign = errors.New("fabric: a stream with our name does not belong to a fabric")
 )
 
 // Fabric is what every part needs to know to take part.
@@ -83,7 +86,7 @@ func withDefaults(ctx context.Context, js jetstream.JetStream, cfg Config) (Conf
 	}
 	existing, log, err := lookup(ctx, js, cfg.Prefix)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, rollcall.ErrNoFabric):
 	case err != nil:
 		return cfg, err
 	case cfg.Shards != 0 && cfg.Shards != existing.Shards():
@@ -137,7 +140,7 @@ func ensureShard(ctx context.Context, js jetstream.JetStream, names subjects.Nam
 	return nil
 }
 
-// Lookup finds the fabric with the given prefix. It fails with [ErrNotFound] if
+// Lookup finds the fabric with the given prefix. It fails with [rollcall.ErrNoFabric] if
 // there is none.
 func Lookup(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric, error) {
 	f, _, err := lookup(ctx, js, prefix)
@@ -152,7 +155,7 @@ func lookup(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric,
 	}
 	stream, err := js.Stream(ctx, first.LogStream(0))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("%w: no stream %s; start `rollcall up` on this server first", ErrNotFound, first.LogStream(0))
+		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("%w: no stream %s; start `rollcall up` on this server first", rollcall.ErrNoFabric, first.LogStream(0))
 	}
 	if err != nil {
 		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("fabric: looking up %s: %w", first.LogStream(0), err)
@@ -166,15 +169,34 @@ func lookup(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric,
 func parse(first subjects.Names, metadata map[string]string) (Fabric, error) {
 	shards, err := strconv.Atoi(metadata[metaShards])
 	if err != nil {
-		return Fabric{}, fmt.Errorf("fabric: stream %s does not belong to a fabric: metadata %s=%q", first.LogStream(0), metaShards, metadata[metaShards])
+		return Fabric{}, fmt.Errorf("%w: metadata %s of %s is %q", ErrForeign, metaShards, first.LogStream(0), metadata[metaShards])
 	}
 	names, err := subjects.New(first.Prefix(), shards)
 	if err != nil {
-		return Fabric{}, fmt.Errorf("fabric: metadata %s of %s: %w", metaShards, first.LogStream(0), err)
+		return Fabric{}, fmt.Errorf("%w: metadata %s of %s: %w", ErrForeign, metaShards, first.LogStream(0), err)
 	}
 	params := rollcall.Default()
 	if err := json.Unmarshal([]byte(metadata[metaParams]), &params); err != nil {
-		return Fabric{}, fmt.Errorf("fabric: metadata %s of %s: %w", metaParams, first.LogStream(0), err)
+		return Fabric{}, fmt.Errorf("%w: metadata %s of %s: %w", ErrForeign, metaParams, first.LogStream(0), err)
 	}
 	return Fabric{names, params}, nil
+}
+
+// Await is [Lookup] for a part that starts: it waits for a store that is away, but
+// not for a fabric that nobody has made.
+func Await(ctx context.Context, js jetstream.JetStream, prefix string, log *slog.Logger) (Fabric, error) {
+	const patience, first, last = 5 * time.Second, 50 * time.Millisecond, 2 * time.Second
+	for attempt := 0; ; attempt++ {
+		looking, cancel := context.WithTimeout(ctx, patience)
+		found, err := Lookup(looking, js, prefix)
+		cancel()
+		switch {
+		case err == nil, errors.Is(err, rollcall.ErrNoFabric), errors.Is(err, ErrForeign), errors.Is(err, subjects.ErrNames):
+			return found, err
+		}
+		log.Warn("looking for the fabric", "prefix", prefix, "err", err)
+		if !retry.Pause(ctx, retry.Backoff(attempt, first, last, rand.Int64N)) {
+			return found, ctx.Err()
+		}
+	}
 }

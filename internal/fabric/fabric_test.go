@@ -158,11 +158,11 @@ func TestTimingThatMustFlapIsRefused(t *testing.T) {
 
 func TestLookupFindsOnlyItsOwnPrefix(t *testing.T) {
 	onServer(t, func(t *testing.T, js jetstream.JetStream) {
-		if _, err := fabric.Lookup(t.Context(), js, "presence"); !errors.Is(err, fabric.ErrNotFound) {
+		if _, err := fabric.Lookup(t.Context(), js, "presence"); !errors.Is(err, rollcall.ErrNoFabric) {
 			t.Errorf("on an empty server: %v", err)
 		}
 		ensure(t, js, fabric.Config{Prefix: "other", Shards: 1})
-		if _, err := fabric.Lookup(t.Context(), js, "presence"); !errors.Is(err, fabric.ErrNotFound) {
+		if _, err := fabric.Lookup(t.Context(), js, "presence"); !errors.Is(err, rollcall.ErrNoFabric) {
 			t.Errorf("beside another fabric: %v", err)
 		}
 		for _, call := range []func() error{
@@ -195,7 +195,7 @@ func testForeign(t *testing.T, js jetstream.JetStream, metadata map[string]strin
 	_, looked := fabric.Lookup(t.Context(), js, "presence")
 	_, ensured := fabric.Ensure(t.Context(), js, fabric.Config{Shards: 1})
 	for _, err := range []error{looked, ensured} {
-		if err == nil || errors.Is(err, fabric.ErrNotFound) || !strings.Contains(err.Error(), "PRESENCE_LOG_0") {
+		if err == nil || errors.Is(err, rollcall.ErrNoFabric) || !strings.Contains(err.Error(), "PRESENCE_LOG_0") {
 			t.Errorf("said %v", err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -11,6 +12,12 @@ import (
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
+
+// ThisProcess names this process for people who read an owner's record.
+func ThisProcess() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
 
 // TakeOver makes a grant's holder the only one who may write to a bucket. It returns
 // the revision of the owner's record, which every write must expect, and refuses with

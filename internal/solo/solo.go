@@ -85,14 +85,25 @@ func (c *claim) ownShard(ctx context.Context, shard int, run func(context.Contex
 	return ctx.Err()
 }
 
+// bucket finds the bucket of generations or makes it. One that is there may be
+// replicated, and stays so.
+func (c *claim) bucket(ctx context.Context) (jetstream.KeyValue, error) {
+	name := c.Names.CohortBucket(c.Group)
+	kv, err := c.JetStream.KeyValue(ctx, name)
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return kv, err
+	}
+	return c.JetStream.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: name, History: 1, LimitMarkerTTL: time.Hour, Storage: jetstream.FileStorage,
+	})
+}
+
 // advance makes the next generation of a shard ours, unless somebody else has
 // taken it over since we held generation held.
 func (c *claim) advance(ctx context.Context, shard int, held uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	kv, err := c.JetStream.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: c.Names.CohortBucket(c.Group), History: 1, LimitMarkerTTL: time.Hour, Storage: jetstream.FileStorage,
-	})
+	kv, err := c.bucket(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("solo: bucket of generations: %w", err)
 	}

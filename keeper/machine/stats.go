@@ -1,29 +1,32 @@
 package machine
 
 // Stats counts what happened since the machine was made, except for the sizes at
-// the end, which are of now.
+// the end, which are of now. The tags are what an operator reads of the metrics.
 type Stats struct {
-	Frames             uint64 // frames of edges
-	Entries            uint64 // entries in them
-	Ticks              uint64
-	Renewals           uint64
-	RenewedConnections uint64 // connections covered by the renewals
-	LeaseExpiries      uint64
-	EdgeRestarts       uint64
-	RejectedStale      uint64 // opens and closes of connections that are not the newest
-	Mismatches         uint64 // renewals whose digest did not agree
-	Repaired           uint64 // connections corrected from a roster
-	Unregistered       uint64 // entries of edges without a lease
-	FalseOfflines      uint64 // users shown offline while a connection of theirs lived
-	DeviceFlips        uint64 // endpoints that came or went
-	Changes            uint64 // changes of users' states, published
-	Gaps               uint64 // silences of the log longer than Params.Outage
-	Clamped            uint64 // stamps outside of what can be true
-	Malformed          uint64 // messages and entries that make no sense
-	Ignored            uint64 // entries about connections that are not known, or of an unknown kind
-	LogLost            uint64 // times the log lost its tail
+	Frames             uint64 `help:"Frames of edges."`
+	Entries            uint64 `help:"Entries in them."`
+	Ticks              uint64 `help:"Ticks applied."`
+	Renewals           uint64 `help:"Renewals of leases."`
+	RenewedConnections uint64 `help:"Connections covered by the renewals."`
+	LeaseExpiries      uint64 `help:"Leases that ran out."`
+	EdgeRestarts       uint64 `help:"Edges that came back as a new process."`
+	RejectedStale      uint64 `help:"Opens and closes of connections that are not the newest."`
+	Mismatches         uint64 `help:"Renewals whose digest did not agree."`
+	Repaired           uint64 `help:"Connections corrected from a roster."`
+	Unregistered       uint64 `help:"Entries of edges without a lease."`
+	FalseOfflines      uint64 `help:"Users shown offline while a connection of theirs lived."`
+	DeviceFlips        uint64 `help:"Endpoints that came or went."`
+	Changes            uint64 `help:"Changes of users' states, published."`
+	Gaps               uint64 `help:"Silences of the log longer than Params.Outage."`
+	Clamped            uint64 `help:"Stamps outside of what can be true."`
+	Malformed          uint64 `help:"Messages and entries that make no sense."`
+	Ignored            uint64 `help:"Entries about connections that are not known, or of an unknown kind."`
+	LogLost            uint64 `help:"Times the log lost its tail."`
 
-	Users, Online, Edges, Connections int
+	Users       int `help:"Users that are known, offline ones included."`
+	Online      int `help:"Users that are shown online."`
+	Edges       int `help:"Edges with a lease."`
+	Connections int `help:"Connections that edges hold."`
 }
 
 // Add sums the counters and sizes of two machines.

@@ -52,6 +52,15 @@ func TestTheNewConnectionOfAnEndpointWins(t *testing.T) {
 		third := e.connect("alice", "phone")
 		settle()
 		said := w.said(0, "gw")
+		if len(said) == 7 { // a frame went out before the third came, and the second was told
+			wantKinds(t, said[4:6], opened, ended)
+			if said[4].Conn != second.Number() || said[5].Conn != second.Number() {
+				t.Errorf("said %v", said[4:6])
+			}
+			said = append(said[:4:4], said[6])
+		} else if second.Epoch() != 0 {
+			t.Errorf("the second was never told and has the epoch %d", second.Epoch())
+		}
 		wantKinds(t, said, hello, opened, opened, ended, opened)
 		if said[3].Conn != first.Number() || said[4].Conn != third.Number() || other.Gone() {
 			t.Errorf("said %v", said[3:])
@@ -59,7 +68,7 @@ func TestTheNewConnectionOfAnEndpointWins(t *testing.T) {
 		if len(e.superseded) != 2 || e.superseded[0] != first || e.superseded[1] != second {
 			t.Errorf("superseded %v", e.superseded)
 		}
-		if first.Epoch() >= third.Epoch() || second.Epoch() != 0 {
+		if first.Epoch() >= third.Epoch() {
 			t.Errorf("epochs %d, %d, %d", first.Epoch(), second.Epoch(), third.Epoch())
 		}
 	})

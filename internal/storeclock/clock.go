@@ -26,7 +26,7 @@ type Clock struct {
 
 type estimate struct {
 	offset rollcall.Micros // store time at the local origin
-	margin time.Duration   // half the round trip
+	margin time.Duration   // half the round trip, and what the clocks drift in it
 	taken  time.Duration   // local
 }
 
@@ -41,8 +41,9 @@ func (e estimate) contradicts(other estimate) bool {
 
 // Observe takes a reading into account.
 func (c *Clock) Observe(r Reading) {
-	middle := r.Sent + (r.Received-r.Sent)/2
-	e := estimate{offset: r.Store.Add(-middle), margin: (r.Received - r.Sent) / 2, taken: r.Received}
+	half := (r.Received - r.Sent) / 2
+	margin := half + time.Duration(drift*float64(half))
+	e := estimate{offset: r.Store.Add(-(r.Sent + half)), margin: margin, taken: r.Received}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.set || e.margin <= c.best.bound(e.taken) || e.contradicts(c.best) {

@@ -44,6 +44,9 @@ func (c *benchCmd) Run(ctx context.Context, std console) error {
 	if errors.Is(err, bench.ErrConfig) {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return fmt.Errorf("%w: nothing was measured to its end", errInterrupted)
+	}
 	if err != nil {
 		return err
 	}

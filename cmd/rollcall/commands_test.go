@@ -216,6 +216,9 @@ func TestMistakesGetOneClearLine(t *testing.T) {
 		{"replay -s " + nobody + " " + trace, exitUsage, "line 3: rows must be in order"},
 		{"replay -s " + nobody + " nowhere.csv", exitUsage, "nowhere.csv"},
 		{"replay --speed 0 " + trace, exitUsage, "--speed"},
+		{"replay -s " + nobody + " " + writeTrace(t, ""), exitUsage, "empty"},
+		{"replay -s " + nobody + " " + writeTrace(t, "a,b\n"), exitUsage, `not "a,b"`},
+		{"replay -s " + nobody + " " + writeTrace(t, smallTrace+"1700000000,ann,d1,g1,open\n"), exitUsage, "t counts from the start"},
 		{"who --context nowhere ann", exitFailed, "nowhere"},
 	} {
 		code, out, errs := command(t, strings.Fields(tc.args)...)
@@ -251,5 +254,49 @@ func TestHelpTellsEveryCommand(t *testing.T) {
 	}
 	if code, out, _ := command(t); code != 0 || !strings.Contains(out, "Commands:") {
 		t.Errorf("without arguments: %d, %s", code, out)
+	}
+}
+
+// An interrupted replay leaves nobody online behind, and does not look like success.
+func TestReplayInterrupted(t *testing.T) {
+	url := up(t, "--data", t.TempDir(), "--set", "debounce=1")
+	trace := writeTrace(t, smallTrace+"1000,ann,d1,g1,open\n")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	errs, ended := newOutput(), make(chan int, 1)
+	watched := newOutput()
+	go run(t.Context(), []string{"watch", "-s", url, "--viewer", "me", "--for", "20s", "ann"}, console{watched, newOutput()})
+	go func() { ended <- run(ctx, []string{"replay", "-s", url, trace}, console{newOutput(), errs}) }()
+	watched.await(t, "ann +online")
+	interrupt()
+	if code := <-ended; code != exitInterrupted || !strings.Contains(errs.String(), "of 5 events") {
+		t.Errorf("%d, %s", code, errs)
+	}
+	watched.await(t, "ann +offline")
+}
+
+func TestTwoReplaysOfOneTrace(t *testing.T) {
+	url := up(t, "--data", t.TempDir())
+	trace := writeTrace(t, smallTrace+"1000,ann,d1,g1,open\n")
+	first, ended := newOutput(), make(chan int, 1)
+	watched := newOutput()
+	go run(t.Context(), []string{"watch", "-s", url, "--viewer", "me", "--for", "20s", "ann"}, console{watched, newOutput()})
+	go func() { ended <- run(t.Context(), []string{"replay", "-s", url, trace}, console{newOutput(), first}) }()
+	watched.await(t, "ann +online")
+	ctx, stop := context.WithCancel(t.Context())
+	second := make(chan int, 1)
+	go func() { second <- run(ctx, []string{"replay", "-s", url, trace}, console{newOutput(), newOutput()}) }()
+	if code := <-ended; code != exitFailed || !strings.Contains(first.String(), "replaced by another process") {
+		t.Errorf("%d, %s", code, first)
+	}
+	stop()
+	<-second
+}
+
+func TestWatchSaysThatNobodyAnswers(t *testing.T) {
+	url := up(t, "--data", t.TempDir())
+	code, _, errs := command(t, "watch", "-s", url, "--viewer", "me", "--prefix", "other", "--for", "1s", "ann")
+	if code != exitFailed || !strings.Contains(errs, `no fanout answers for the fabric "other"`) {
+		t.Errorf("%d, %s", code, errs)
 	}
 }

@@ -35,6 +35,8 @@ type cli struct {
 	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
 	Version versionCmd `cmd:"" help:"Show the version."`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 }
 
 // console is where a command reads and writes.
@@ -44,12 +46,13 @@ type console struct {
 
 // exit codes: 1 for what went wrong while working, 2 for what was asked wrongly.
 const (
-	exitFailed = 1
-	exitUsage  = 2
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	code := run(ctx, os.Args[1:], console{os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)
@@ -69,6 +72,7 @@ func run(ctx context.Context, args []string, std console) (code int) {
 	parser, err := kong.New(&cli{}, kong.Name("rollcall"), kong.Description(about),
 		kong.UsageOnError(), kong.Writers(std.out, std.err), kong.ShortUsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"version": version()},
 		kong.Exit(func(c int) { code = c; panic(exited) }),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(std))
 	if err != nil {
@@ -84,25 +88,44 @@ func run(ctx context.Context, args []string, std console) (code int) {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return 0
+	case errors.Is(err, errInterrupted):
+		code = exitInterrupted
 	case errors.Is(err, rollcall.ErrParams), errors.Is(err, errUsage):
 		code = exitUsage
 	default:
 		code = exitFailed
 	}
-	fmt.Fprintln(std.err, "rollcall:", strings.TrimPrefix(err.Error(), "rollcall: "))
+	fmt.Fprintln(std.err, "rollcall:", plain(err))
 	return code
 }
 
-// errUsage marks what was asked wrongly.
-var errUsage = errors.New("usage")
+// plain is an error without the marks that only choose the exit code.
+func plain(err error) string {
+	text := err.Error()
+	for _, mark := range []string{"rollcall: ", errUsage.Error() + ": "} {
+		text = strings.TrimPrefix(text, mark)
+	}
+	return text
+}
+
+// errUsage marks what was asked wrongly, errInterrupted what was stopped before its
+// end although it has one.
+var (
+	errUsage       = errors.New("usage")
+	errInterrupted = errors.New("interrupted")
+)
 
 type versionCmd struct{}
 
 func (versionCmd) Run(std console) error {
+	_, err := fmt.Fprintln(std.out, version())
+	return err
+}
+
+func version() string {
 	version := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		version = info.Main.Version
 	}
-	_, err := fmt.Fprintln(std.out, "rollcall", version)
-	return err
+	return "rollcall " + version
 }

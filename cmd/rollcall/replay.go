@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
-	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/fanout/viewer"
 	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/internal/trace"
 )
 
@@ -40,7 +40,17 @@ sees it; for a published history that is right to the second use
 
   go test ./e2e -run '^TestTrace$' -args -replay=TRACE.csv -published=OUT.csv
 
-which replays in virtual time. Times in OUT.csv are those of the trace, i.e. multiplied by the speed.`
+which replays in virtual time. Times in OUT.csv are those of the trace, i.e. multiplied by the speed.
+
+A trace is CSV in order of t, which counts seconds from its start:
+
+  open, close      the device connects to the edge, and leaves; an open replaces a connection that was never ended
+  silent           from here on the device says nothing; nobody is told
+  edge_crash       the edge dies with everything it holds and does not come back; user and device are empty
+  foreground, background, active, idle
+                   the app says so
+
+Ctrl-C lets the edges leave, so that nobody stays online behind, and ends with exit code 130.`
 }
 
 func (c *replayCmd) Run(ctx context.Context, std console) error {
@@ -98,7 +108,8 @@ func (c *replayCmd) bar(events int, std console) *progressbar.ProgressBar {
 		return progressbar.DefaultSilent(int64(events))
 	}
 	return progressbar.NewOptions(events, progressbar.OptionSetWriter(std.err), progressbar.OptionSetDescription("replaying"),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false), progressbar.OptionSetWidth(30))
+		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false), progressbar.OptionSetWidth(30),
+		progressbar.OptionOnCompletion(func() { fmt.Fprintln(std.err) }))
 }
 
 // isTerminal says whether somebody watches; a bar in a file is only noise.
@@ -114,6 +125,7 @@ type replaying struct {
 	found  fabric.Fabric
 	bar    *progressbar.ProgressBar
 	begin  time.Time
+	played atomic.Int64
 	rows   int
 	err    io.Writer
 }
@@ -160,29 +172,48 @@ func (r *replaying) output() (*csv.Writer, func() error, error) {
 }
 
 // play plays the events, stays until everything must be published, and lets the
-// edges leave politely.
+// edges leave politely, also when it is interrupted: nobody shall stay online behind.
 func (r *replaying) play(ctx context.Context) error {
-	var edges edges
-	ctx, cancel := context.WithCancel(ctx)
-	defer edges.wait()
-	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	edges := newEdges(context.WithoutCancel(ctx), r.remote, fail)
 	player := trace.Player{
 		Params: r.found.Params, Speed: r.Speed, Seed: uint64(time.Now().UnixNano()),
-		Start:  func(_ context.Context, id string) (trace.Gateway, error) { return edges.start(ctx, r.remote, id) },
-		Played: func(int) { r.bar.Add(1) },
+		Start: edges.start, Played: func(int) { r.played.Add(1) },
 	}
-	defer player.Wait()
-	defer cancel()
-	if err := player.Play(ctx, r.events); err != nil {
-		return err
+	drawing := r.draw(ctx)
+	err := player.Play(ctx, r.events)
+	if err == nil {
+		fmt.Fprintf(r.err, "all events played; staying %s for the last changes\n", short(r.Settle.Round(time.Second)))
+		retry.Pause(ctx, r.Settle)
 	}
-	r.bar.Finish()
-	fmt.Fprintf(r.err, "\nall events played; staying %s for the last changes\n", short(r.Settle.Round(time.Second)))
-	select {
-	case <-ctx.Done():
-	case <-time.After(r.Settle):
+	cause := context.Cause(ctx)
+	fail(nil)
+	drawing.Wait()
+	player.Wait()
+	left := edges.drain()
+	switch {
+	case errors.Is(cause, context.Canceled):
+		return errors.Join(fmt.Errorf("%w after %d of %d events; its edges have left", errInterrupted, r.played.Load(), len(r.events)), left)
+	case cause != nil:
+		return cause
 	}
-	return edges.drain(ctx)
+	return errors.Join(err, left)
+}
+
+// draw keeps the bar up to date until everything is played.
+func (r *replaying) draw(ctx context.Context) *sync.WaitGroup {
+	var drawing sync.WaitGroup
+	drawing.Go(func() {
+		for {
+			played := r.played.Load()
+			r.bar.Set64(played)
+			if played == int64(len(r.events)) || !retry.Pause(ctx, 100*time.Millisecond) {
+				return
+			}
+		}
+	})
+	return &drawing
 }
 
 // write writes what the viewer receives until everything is played.
@@ -209,62 +240,3 @@ func (r *replaying) write(ctx context.Context, client *viewer.Client, out *csv.W
 		}
 	}
 }
-
-// edges are the edge processes of a replay, each with a connection of its own.
-type edges struct {
-	running sync.WaitGroup
-	mu      sync.Mutex
-	nodes   map[string]*edge.Node
-}
-
-func (e *edges) start(ctx context.Context, r remote, id string) (trace.Gateway, error) {
-	nc, err := r.connect("edge " + id)
-	if err != nil {
-		return trace.Gateway{}, err
-	}
-	node, err := edge.New(nc, edge.Config{ID: id, Prefix: r.Prefix, Logger: slog.Default()})
-	if err != nil {
-		nc.Close()
-		return trace.Gateway{}, err
-	}
-	ctx, crash := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	e.running.Go(func() {
-		defer nc.Close()
-		ended <- node.Run(ctx)
-	})
-	select {
-	case <-node.Ready():
-	case err := <-ended:
-		crash()
-		return trace.Gateway{}, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.nodes == nil {
-		e.nodes = make(map[string]*edge.Node)
-	}
-	e.nodes[id] = node
-	return trace.Gateway{Node: node, Crash: func() { e.forget(id); crash() }}, nil
-}
-
-func (e *edges) forget(id string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.nodes, id)
-}
-
-// drain lets every edge that still runs leave.
-func (e *edges) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var group errgroup.Group
-	for _, node := range e.nodes {
-		group.Go(func() error { return node.Drain(ctx) })
-	}
-	return group.Wait()
-}
-
-func (e *edges) wait() { e.running.Wait() }

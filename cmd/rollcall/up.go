@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/keeper"
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 type upCmd struct {
@@ -56,18 +58,22 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer server.Shutdown()
-	keeperConn, err := server.Connect(patient("keeper")...)
-	if err != nil {
-		return err
-	}
-	defer keeperConn.Close()
-	fanoutConn, err := server.Connect(patient("fanout")...)
-	if err != nil {
-		return err
-	}
-	defer fanoutConn.Close()
+	return c.serve(ctx, std, server, params, log, parts)
+}
 
-	js, err := jetstream.New(keeperConn)
+// serve makes the fabric on the server and runs its parts, each on a connection of
+// its own.
+func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, params rollcall.Params, log, parts *slog.Logger) error {
+	var conns [2]*nats.Conn
+	for i, name := range []string{"keeper", "fanout"} {
+		nc, err := server.Connect(patient(name)...)
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		conns[i] = nc
+	}
+	js, err := jetstream.New(conns[0])
 	if err != nil {
 		return err
 	}
@@ -75,11 +81,11 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return err
 	}
-	k, err := keeper.New(keeperConn, keeper.Config{Prefix: c.Prefix, Logger: parts.With("part", "keeper")})
+	k, err := keeper.New(conns[0], keeper.Config{Prefix: c.Prefix, Logger: parts.With("part", "keeper")})
 	if err != nil {
 		return err
 	}
-	f, err := fanout.New(fanoutConn, fanout.Config{Prefix: c.Prefix, Logger: parts.With("part", "fanout")})
+	f, err := fanout.New(conns[1], fanout.Config{Prefix: c.Prefix, Logger: parts.With("part", "fanout")})
 	if err != nil {
 		return err
 	}
@@ -133,6 +139,9 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
 	try, at := invocation(os.Args[0]), ""
 	if url := server.ClientURL(); url != defaultServer {
 		at = " -s " + url
+	}
+	if c.Prefix != subjects.DefaultPrefix {
+		at += " --prefix " + c.Prefix
 	}
 	b := found.Params.Bounds()
 	fmt.Fprintf(std.out, `Rollcall is up: %d shards, data in %s

@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/fanout/viewer"
@@ -30,25 +27,19 @@ func (s seeing) see(ctx context.Context, name string, f func(context.Context, *v
 		return err
 	}
 	defer nc.Close()
-	client, err := viewer.New(nc, viewer.Config{Viewer: name, Prefix: s.Prefix, Logger: slog.New(slog.DiscardHandler)})
+	client, err := viewer.New(nc, viewer.Config{Viewer: name, Prefix: s.Prefix})
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: --viewer or --prefix: %w", errUsage, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return client.Run(ctx) })
-	done := errors.New("done")
-	group.Go(func() error {
-		if err := f(ctx, client); err != nil {
-			return err
-		}
-		return done
-	})
-	if err := group.Wait(); err != done {
-		return err
+	running := make(chan error, 1)
+	go func() { running <- client.Run(ctx) }()
+	err = f(ctx, client)
+	cancel()
+	if ended := <-running; err == nil && !errors.Is(ended, context.Canceled) {
+		return ended
 	}
-	return nil
+	return err
 }
 
 // answerTimeout is how long a command waits for a fabric before it says that
@@ -57,7 +48,7 @@ const answerTimeout = 10 * time.Second
 
 func noAnswer(err error, prefix string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("no fanout answers for the fabric %q within %s; is `rollcall up` running?", prefix, answerTimeout)
+		return fmt.Errorf("no fanout answers for the fabric %q ; is `rollcall up` running there, with this prefix?", prefix)
 	}
 	return err
 }
@@ -129,11 +120,11 @@ func (c *watchCmd) Run(ctx context.Context, std console) error {
 	err := c.see(ctx, c.Viewer, func(ctx context.Context, client *viewer.Client) error {
 		first, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		if err := client.Watch(first, c.Targets...); err != nil && outer.Err() == nil {
+		if err := client.Watch(first, c.Targets...); err != nil {
 			return noAnswer(err, c.Prefix)
 		}
 		if !c.JSON {
-			fmt.Fprintf(std.err, "watching %d users as %s; Ctrl-C stops\n", len(c.Targets), c.Viewer)
+			fmt.Fprintf(std.err, "watching as %s: %s; Ctrl-C stops\n", c.Viewer, strings.Join(c.Targets, ", "))
 		}
 		for change := range client.Changes() {
 			if err := c.print(std, show(change.At, change.Target, change.State)); err != nil {

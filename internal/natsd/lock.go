@@ -1,7 +1,6 @@
 package natsd
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,8 +23,8 @@ func lockDir(dir string) (*lock, error) {
 		return nil, fmt.Errorf("natsd: store directory %s is not writable: %w", dir, err)
 	}
 	if err := tryLock(file); err != nil {
-		err = errors.Join(err, file.Close())
-		return nil, fmt.Errorf("%w: %s: %w", ErrLocked, dir, err)
+		file.Close()
+		return nil, fmt.Errorf("%w: %s", ErrLocked, dir) // the system's reason says no more
 	}
 	return &lock{file}, nil
 }

@@ -1,12 +1,14 @@
 package trace
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rollcall-io/rollcall"
@@ -44,12 +46,16 @@ var header = []string{"t", "user", "device", "edge", "event"}
 // Read reads a trace: CSV with the columns t, user, device, edge, event, in order
 // of t, which counts seconds.
 func Read(r io.Reader) ([]Event, error) {
-	rows := csv.NewReader(r)
-	rows.FieldsPerRecord = len(header)
+	rows := csv.NewReader(skipMark(r))
+	rows.FieldsPerRecord = -1
 	first, err := rows.Read()
-	if err != nil || !slices.Equal(first, header) {
-		return nil, fmt.Errorf("%w: the first line must be t,user,device,edge,event (%q, %v)", ErrFormat, first, err)
+	if err == io.EOF {
+		return nil, fmt.Errorf("%w: the file is empty", ErrFormat)
 	}
+	if err != nil || !slices.Equal(first, header) {
+		return nil, fmt.Errorf("%w: the first line must be %s, not %.60q", ErrFormat, strings.Join(header, ","), strings.Join(first, ","))
+	}
+	rows.FieldsPerRecord = len(header)
 	var events []Event
 	crashed := make(map[string]bool)
 	for {
@@ -77,13 +83,25 @@ func Read(r io.Reader) ([]Event, error) {
 	}
 }
 
+// skipMark passes over the byte order mark that spreadsheets write.
+func skipMark(r io.Reader) io.Reader {
+	b := bufio.NewReader(r)
+	if mark, err := b.Peek(3); err == nil && string(mark) == "\ufeff" {
+		b.Discard(len(mark))
+	}
+	return b
+}
+
 // farthest keeps times far from overflow.
 const farthest = 10 * 366 * 24 * time.Hour
 
 func parse(row []string) (Event, error) {
 	seconds, err := strconv.ParseFloat(row[0], 64)
-	if err != nil || !(seconds >= 0 && seconds <= farthest.Seconds()) {
+	if err != nil || !(seconds >= 0) {
 		return Event{}, fmt.Errorf("t %q is not a number of seconds", row[0])
+	}
+	if seconds > farthest.Seconds() {
+		return Event{}, fmt.Errorf("t %s is more than %.0f seconds; t counts from the start of the trace", row[0], farthest.Seconds())
 	}
 	e := Event{time.Duration(seconds * float64(time.Second)), row[1], row[2], row[3], Kind(row[4])}
 	if err := rollcall.CheckID(e.Edge); err != nil {

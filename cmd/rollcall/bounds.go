@@ -47,6 +47,22 @@ func (c *boundsCmd) Help() string {
 "counts from" column, while server and keeper run. A keeper failover adds the takeover; an outage of the store adds the
 outage and one renewal.
 
+Parameters, in seconds or as a duration such as 1m30s:
+
+  heartbeat       longest time between two heartbeats of a healthy device
+  jitter          a fraction: spreads heartbeats and renewals
+  idle_timeout    how long a connection may be silent
+  check_interval  how late the end of the idle timeout may be noticed
+  renewal         how often an edge renews its leases
+  lease_ttl       how long a lease holds without renewal
+  sweep           how late the end of a lease may be noticed
+  debounce        how long a user without connections is still shown
+  outage          silence of the log, or of the keeper, from which on it counts as away
+  buffer          how old an event may be when it reaches the log
+
+Presets: tight is default with checks every second; mobile has fewer heartbeats and a longer debounce for weak networks;
+worker finds a process that died within ten seconds.
+
 Exit code 2 if the parameters are refused because healthy connections would be cut off.`
 }
 

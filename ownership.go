@@ -12,6 +12,8 @@ var (
 	ErrNotOwner = errors.New("rollcall: shard not owned")
 	// ErrNoFabric says that nobody has made a fabric with this prefix on the server.
 	ErrNoFabric = errors.New("rollcall: no fabric here")
+	// ErrDisconnected says that the NATS connection was closed for good.
+	ErrDisconnected = errors.New("rollcall: NATS connection closed")
 )
 
 // A Grant is the right to act for one shard. Generation grows with every change

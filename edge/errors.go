@@ -1,6 +1,10 @@
 package edge
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/rollcall-io/rollcall"
+)
 
 // Errors of this package.
 var (
@@ -22,5 +26,5 @@ var (
 	// ErrRunning is returned by a second call of Run.
 	ErrRunning = errors.New("edge: Run called twice")
 	// ErrDisconnected ends Run: the NATS connection was closed for good.
-	ErrDisconnected = errors.New("edge: NATS connection closed")
+	ErrDisconnected = rollcall.ErrDisconnected
 )

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/session"
 	"github.com/rollcall-io/rollcall/internal/solo"
 )
 
@@ -61,12 +62,19 @@ func (f *Fanout) Ready() <-chan struct{} { return f.ready }
 // Run serves until ctx ends, which viewers cannot tell from a crash: their
 // interests stay in the store until they expire. It fails with
 // [rollcall.ErrNotOwner] when another fanout has taken over, and with
-// [rollcall.ErrNoFabric] if there is no fabric; a store that is away is waited for.
+// [rollcall.ErrNoFabric] if there is no fabric, and [rollcall.ErrDisconnected] when the
+// connection is closed for good; a store that is away is waited for.
 // Run can be called once.
 func (f *Fanout) Run(ctx context.Context) error {
 	if f.running.Swap(true) {
 		return ErrRunning
 	}
+	ctx, cancel := session.Context(ctx, f.nc)
+	defer cancel()
+	return session.Reason(ctx, f.run(ctx))
+}
+
+func (f *Fanout) run(ctx context.Context) error {
 	found, err := fabric.Await(ctx, f.js, f.cfg.Prefix, f.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("fanout: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/session"
 	"github.com/rollcall-io/rollcall/internal/solo"
 	"github.com/rollcall-io/rollcall/keeper/machine"
 	"github.com/rollcall-io/rollcall/subjects"
@@ -79,8 +80,15 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 
 // Run keeps the shards that are granted until ctx ends, which looks like a crash
 // to everybody else and loses nothing. It returns [rollcall.ErrNotOwner] if the
-// ownership is gone for good, and waits for a store that is away.
+// ownership is gone for good and [rollcall.ErrDisconnected] if the connection is, and
+// waits for a store that is away.
 func (k *Keeper) Run(ctx context.Context) error {
+	ctx, cancel := session.Context(ctx, k.nc)
+	defer cancel()
+	return session.Reason(ctx, k.run(ctx))
+}
+
+func (k *Keeper) run(ctx context.Context) error {
 	found, err := fabric.Await(ctx, k.js, k.cfg.Prefix, k.cfg.Logger)
 	if err != nil {
 		return err

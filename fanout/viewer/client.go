@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-io/rollcall/internal/session"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
@@ -52,7 +53,8 @@ func New(nc *nats.Conn, cfg Config) (*Client, error) {
 }
 
 // Run receives and repairs until ctx ends, and then closes [Client.Changes]. It can
-// be called once. The interest is left to expire; call [Client.Unwatch] before to
+// be called once; it fails with [rollcall.ErrDisconnected] when the connection is closed
+// for good. The interest is left to expire; call [Client.Unwatch] before to
 // end it at once.
 func (c *Client) Run(ctx context.Context) error {
 	if c.running.Swap(true) {
@@ -60,6 +62,8 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	defer close(c.ended)
 	defer close(c.changes)
+	ctx, cancel := session.Context(ctx, c.nc)
+	defer cancel()
 	// The server handles the subscription before any request that follows on this
 	// connection, so no event can fall between the two.
 	events, err := c.nc.Subscribe(c.names.ViewEventsAll(c.cfg.Viewer), c.receive)
@@ -71,7 +75,7 @@ func (c *Client) Run(ctx context.Context) error {
 	var delivering sync.WaitGroup
 	delivering.Go(func() { c.queue.deliver(ctx, c.changes) })
 	defer delivering.Wait()
-	return c.tend(ctx)
+	return session.Reason(ctx, c.tend(ctx))
 }
 
 // Changes delivers how targets are shown from now on, until Run ends. At most one

@@ -46,12 +46,16 @@ func (c *Client) Watch(ctx context.Context, targets ...string) error {
 	if err != nil {
 		return err
 	}
+	accepted := 0
 	for part := range chunks(targets) {
 		if err = c.insist(ctx, func() error { return c.subscribe(ctx, part, nil) }); err != nil {
 			break
 		}
+		accepted++
 	}
 	switch {
+	case refused(err) && accepted > 0 && len(added) > 0:
+		c.Unwatch(ctx, added...) // what fails here ends with the interest
 	case refused(err):
 		c.update(func(r *Reducer) { r.Unwant(added...) })
 		c.queue.drop(added...)

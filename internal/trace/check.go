@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -38,7 +39,7 @@ func Check(events []Event, published []Row, params rollcall.Params, length, prom
 	var violations []Violation
 	stays, moody := stays(events, params)
 	for _, user := range Users(events) {
-		c := checker{user: user, stays: stays[user], rows: rows[user], length: length, prompt: prompt, moody: moody[user]}
+		c := checker{user: user, stays: sorted(stays[user]), rows: rows[user], length: length, prompt: prompt, moody: moody[user]}
 		violations = append(violations, c.check()...)
 		delete(rows, user)
 	}
@@ -128,6 +129,12 @@ func (r *reckoner) record(endpoint rollcall.Endpoint) {
 	r.ended[endpoint.User] = append(r.ended[endpoint.User], r.open[endpoint].stay)
 }
 
+// sorted orders stays by their beginning.
+func sorted(stays []stay) []stay {
+	slices.SortFunc(stays, func(a, b stay) int { return cmp.Compare(a.from, b.from) })
+	return stays
+}
+
 type checker struct {
 	user           string
 	stays          []stay
@@ -138,7 +145,6 @@ type checker struct {
 }
 
 func (c *checker) check() []Violation {
-	slices.SortFunc(c.stays, func(a, b stay) int { return int(min(max(a.from-b.from, -1), 1)) })
 	c.checkRows()
 	c.checkArrivals()
 	c.checkDepartures()

@@ -63,10 +63,10 @@ func Read(r io.Reader) ([]Event, error) {
 		if err == io.EOF {
 			return events, nil
 		}
-		line, _ := rows.FieldPos(0)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+			return nil, fmt.Errorf("%w: %w", ErrFormat, err) // says the line itself
 		}
+		line, _ := rows.FieldPos(0)
 		e, err := parse(row)
 		switch {
 		case err != nil:

@@ -111,12 +111,7 @@ func (c *Client) Get(ctx context.Context, targets ...string) (map[string]State, 
 	once.Want(targets...)
 	for part := range chunks(targets) {
 		err := c.insist(ctx, func() error {
-			reply, err := c.ask(ctx, subjects.OpGet, func() []string { return part })
-			if err == nil {
-				once.Reply(reply, Answer{Asked: part}, time.Now())
-				c.update(func(r *Reducer) { r.Reply(reply, Answer{Asked: part, Once: true}, time.Now()) })
-			}
-			return err
+			return halving(part, func(part []string) error { return c.get(ctx, part, once) })
 		})
 		if err != nil {
 			return nil, err
@@ -129,6 +124,29 @@ func (c *Client) Get(ctx context.Context, targets ...string) (map[string]State, 
 		}
 	}
 	return states, nil
+}
+
+func (c *Client) get(ctx context.Context, targets []string, once *Reducer) error {
+	reply, err := c.ask(ctx, subjects.OpGet, func() []string { return targets })
+	if err == nil {
+		once.Reply(reply, Answer{Asked: targets}, time.Now())
+		c.update(func(r *Reducer) { r.Reply(reply, Answer{Asked: targets, Once: true}, time.Now()) })
+	}
+	return err
+}
+
+// halving asks for the targets in ever smaller parts while the answer is too large
+// for the server.
+func halving(targets []string, ask func([]string) error) error {
+	err := ask(targets)
+	if len(targets) < 2 || !errors.Is(err, &subjects.Error{Code: subjects.CodeTooLarge}) {
+		return err
+	}
+	half := len(targets) / 2
+	if err := halving(targets[:half], ask); err != nil {
+		return err
+	}
+	return halving(targets[half:], ask)
 }
 
 func checkTargets(targets []string) error {
@@ -168,18 +186,15 @@ var errStale = errors.New("viewer: answered by a former owner")
 // subscribe asks for those of the targets that are still wanted. base counts the
 // shards that a resync has an answer from; nil is no resync.
 func (c *Client) subscribe(ctx context.Context, targets []string, base *resync) error {
+	return halving(targets, func(part []string) error { return c.subscribePart(ctx, part, base) })
+}
+
+func (c *Client) subscribePart(ctx context.Context, targets []string, base *resync) error {
 	var asked []string
 	reply, err := c.ask(ctx, subjects.OpSubscribe, func() []string {
 		asked = c.stillWanted(targets)
 		return asked
 	})
-	if errors.Is(err, &subjects.Error{Code: subjects.CodeTooLarge}) && len(asked) > 1 {
-		half := len(asked) / 2
-		if err := c.subscribe(ctx, asked[:half], base); err != nil {
-			return err
-		}
-		return c.subscribe(ctx, asked[half:], base)
-	}
 	if err != nil || len(asked) == 0 {
 		return err
 	}

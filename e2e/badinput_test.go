@@ -51,7 +51,7 @@ func TestEveryIDWorksFromEdgeToViewer(t *testing.T) {
 				}
 			}
 		}
-		if s := f.keeper.Stats(); s.Malformed+s.Unregistered+s.Mismatches > 0 || s.Edges != 0 {
+		if s := f.keeper.Stats(); s.Malformed+s.Unregistered+s.Mismatches > 0 || s.Leases != 0 {
 			t.Errorf("%+v", s)
 		}
 	})

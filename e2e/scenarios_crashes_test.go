@@ -136,8 +136,8 @@ func TestScenario15KeeperKilledWhileClearing(t *testing.T) {
 						t.Fatalf("%s is shown as %s", user, view.State)
 					}
 				}
-				if s := f.keeper.Stats(); s.Connections != 1 || s.Online != 1 || s.Edges != 1 {
-					t.Errorf("left: %d connections, %d online, %d leases; want zoe's", s.Connections, s.Online, s.Edges)
+				if s := f.keeper.Stats(); s.Connections != 1 || s.Online != 1 || s.Leases != 1 {
+					t.Errorf("left: %d connections, %d online, %d leases; want zoe's", s.Connections, s.Online, s.Leases)
 				}
 				for _, u := range []string{many[0], many[count/2], many[count-1], few[0]} {
 					if rows := v.RowsOf(u); len(rows) != 2 || rows[1].Status != rollcall.StatusOffline {

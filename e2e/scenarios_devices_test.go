@@ -143,8 +143,8 @@ func TestScenario04OneEndpointOnTwoEdges(t *testing.T) {
 		}
 		f.At(600 * second)
 		v.Want("ann online@0")
-		if s := f.keeper.Stats(); s.Mismatches != 0 || s.Edges != 1 {
-			t.Errorf("%d mismatches, %d leases; want none and one", s.Mismatches, s.Edges)
+		if s := f.keeper.Stats(); s.Mismatches != 0 || s.Leases != 1 {
+			t.Errorf("%d mismatches, %d leases; want none and one", s.Mismatches, s.Leases)
 		}
 	})
 }

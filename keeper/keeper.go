@@ -118,7 +118,7 @@ func (k *Keeper) leave(s *shard) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	past := s.stats()
-	past.Users, past.Online, past.Edges, past.Connections = 0, 0, 0, 0
+	past.Users, past.Online, past.Leases, past.Connections = 0, 0, 0, 0
 	k.past = k.past.Add(past)
 	delete(k.shards, s.grant.Shard)
 }

@@ -186,7 +186,7 @@ func (c *upCmd) summarise(ctx context.Context, log *slog.Logger, k *keeper.Keepe
 			return nil
 		case <-every.C:
 			s := k.Stats()
-			log.Info("summary", "online", s.Online, "users", s.Users, "connections", s.Connections, "edges", s.Edges,
+			log.Info("summary", "online", s.Online, "users", s.Users, "connections", s.Connections, "leases", s.Leases,
 				"changes", s.Changes, "device_flips", s.DeviceFlips, "lease_expiries", s.LeaseExpiries,
 				"rejected_stale", s.RejectedStale, "false_offlines", s.FalseOfflines, "mismatches", s.Mismatches,
 				"repaired", s.Repaired, "log_lost", s.LogLost)

@@ -58,7 +58,7 @@ func (m *Machine) Stats() Stats {
 	for _, e := range m.edges {
 		s.Connections += len(e.claims)
 		if e.leased {
-			s.Edges++
+			s.Leases++
 		}
 	}
 	return s

@@ -80,7 +80,7 @@ func TestScenario15KilledHalfWayThroughAClearance(t *testing.T) {
 	w.startKeeper()
 	w.ticked = w.now
 	w.to(600)
-	if s := w.keeper.Stats(); s.Online != 0 || s.Connections != 0 || s.Edges != 0 {
+	if s := w.keeper.Stats(); s.Online != 0 || s.Connections != 0 || s.Leases != 0 {
 		t.Errorf("left behind: %+v", s)
 	}
 	for _, id := range []string{"u0", "u9999", "other"} {

@@ -25,7 +25,7 @@ type Stats struct {
 
 	Users       int `help:"Users that are known, offline ones included."`
 	Online      int `help:"Users that are shown online."`
-	Edges       int `help:"Edges with a lease."`
+	Leases      int `help:"Leases that edges hold, one for each edge and shard."`
 	Connections int `help:"Connections that edges hold."`
 }
 
@@ -52,7 +52,7 @@ func (s Stats) Add(t Stats) Stats {
 	s.LogLost += t.LogLost
 	s.Users += t.Users
 	s.Online += t.Online
-	s.Edges += t.Edges
+	s.Leases += t.Leases
 	s.Connections += t.Connections
 	return s
 }

@@ -38,6 +38,7 @@ type Keeper struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
 	latency *prometheus.HistogramVec
+	bounds  *prometheus.GaugeVec
 
 	mu     sync.Mutex
 	total  int // shards of the fabric; 0 before it is found
@@ -67,9 +68,9 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
-	k := &Keeper{cfg: cfg, nc: nc, js: js, latency: newLatency(), shards: make(map[int]*shard)}
+	k := &Keeper{cfg: cfg, nc: nc, js: js, latency: newLatency(), bounds: newBounds(), shards: make(map[int]*shard)}
 	if cfg.Registerer != nil {
-		for _, c := range []prometheus.Collector{k.latency, collector{k}} {
+		for _, c := range []prometheus.Collector{k.latency, k.bounds, collector{k}} {
 			if err := cfg.Registerer.Register(c); err != nil {
 				return nil, fmt.Errorf("keeper: metrics: %w", err)
 			}
@@ -93,6 +94,7 @@ func (k *Keeper) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.showBounds(found.Params)
 	k.mu.Lock()
 	k.total = found.Shards()
 	k.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rollcall-io/rollcall"
 )
 
 // newLatency measures, per way of leaving, the time from when its bound counts
@@ -15,6 +17,21 @@ func newLatency() *prometheus.HistogramVec {
 		Name: "rollcall_keeper_detection_latency_seconds", Help: "From leaving until offline was published, by way of leaving.",
 		Buckets: []float64{1, 5, 10, 15, 19, 20, 20.5, 25, 40, 60, 80, 95, 100, 120, 150, 170, 175, 180, 240, 300, 600},
 	}, []string{"way"})
+}
+
+// newBounds shows the bound beside the latency that is held against it.
+func newBounds() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "rollcall_keeper_detection_bound_seconds", Help: "Latest time from leaving until offline is published, by way of leaving, while server and keeper run.",
+	}, []string{"way"})
+}
+
+func (k *Keeper) showBounds(p rollcall.Params) {
+	for _, way := range []rollcall.Way{rollcall.WayClose, rollcall.WayHalfOpen, rollcall.WayEdgeCrash, rollcall.WayEdgeRestart} {
+		if window, ok := p.Bounds().Of(way); ok {
+			k.bounds.WithLabelValues(way.String()).Set(window.Latest.Seconds())
+		}
+	}
 }
 
 // collector shows a keeper's [machine.Stats]: counters as they are, sizes as

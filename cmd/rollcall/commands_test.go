@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -297,6 +299,36 @@ func TestWatchSaysThatNobodyAnswers(t *testing.T) {
 	url := up(t, "--data", t.TempDir())
 	code, _, errs := command(t, "watch", "-s", url, "--viewer", "me", "--prefix", "other", "--for", "1s", "ann")
 	if code != exitFailed || !strings.Contains(errs, `no fanout answers for the fabric "other"`) {
+		t.Errorf("%d, %s", code, errs)
+	}
+}
+
+func TestMetricsOfUp(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	out, ended := newOutput(), make(chan int, 1)
+	args := []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "off", "--metrics", "127.0.0.1:0"}
+	go func() { ended <- run(ctx, args, console{out, newOutput()}) }()
+	response, err := http.Get(out.await(t, `metrics +(http://\S+)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`rollcall_keeper_detection_bound_seconds{way="half_open"} 100`, "rollcall_keeper_false_offlines_total 0", "rollcall_fanout_events_total 0",
+	} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("no %s in\n%s", want, body)
+		}
+	}
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("up ended with %d", code)
+	}
+	if code, _, errs := command(t, "up", "--data", t.TempDir(), "--metrics", "0.0.0.0:0"); code != exitFailed || !strings.Contains(errs, "loopback") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }

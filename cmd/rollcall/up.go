@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type upCmd struct {
 	Data      string   `default:"rollcall-data" type:"path" help:"Directory of streams and buckets; made if missing."`
 	Listen    string   `default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where NATS clients connect; loopback only (default ${default})."`
 	WebSocket string   `name:"websocket" default:"127.0.0.1:4280" placeholder:"HOST:PORT" help:"Where browsers connect; loopback only (default ${default}); 'off' for none."`
+	Metrics   string   `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
 	Origin    []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket. Repeatable."`
 	Shards    int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Prefix    string   `default:"presence" help:"Prefix of the fabric's subjects."`
@@ -58,12 +60,19 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer server.Shutdown()
-	return c.serve(ctx, std, server, params, log, parts)
+	metrics, err := listenMetrics(c.Metrics)
+	if err != nil {
+		return err
+	}
+	if metrics != nil {
+		defer metrics.Close()
+	}
+	return c.serve(ctx, std, server, metrics, params, log, parts)
 }
 
 // serve makes the fabric on the server and runs its parts, each on a connection of
 // its own.
-func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, params rollcall.Params, log, parts *slog.Logger) error {
+func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, metrics net.Listener, params rollcall.Params, log, parts *slog.Logger) error {
 	var conns [2]*nats.Conn
 	for i, name := range []string{"keeper", "fanout"} {
 		nc, err := server.Connect(patient(name)...)
@@ -81,18 +90,22 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, pa
 	if err != nil {
 		return err
 	}
-	k, err := keeper.New(conns[0], keeper.Config{Prefix: c.Prefix, Logger: parts.With("part", "keeper")})
+	registry := newRegistry()
+	k, err := keeper.New(conns[0], keeper.Config{Prefix: c.Prefix, Registerer: registry, Logger: parts.With("part", "keeper")})
 	if err != nil {
 		return err
 	}
-	f, err := fanout.New(conns[1], fanout.Config{Prefix: c.Prefix, Logger: parts.With("part", "fanout")})
+	f, err := fanout.New(conns[1], fanout.Config{Prefix: c.Prefix, Registerer: registry, Logger: parts.With("part", "fanout")})
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return part("keeper", k.Run(ctx)) })
 	group.Go(func() error { return part("fanout", f.Run(ctx)) })
-	group.Go(func() error { return c.welcome(ctx, std, server, f, found) })
+	if metrics != nil {
+		group.Go(func() error { return serveMetrics(ctx, metrics, registry) })
+	}
+	group.Go(func() error { return c.welcome(ctx, std, server, metrics, f, found) })
 	group.Go(func() error { return c.summarise(ctx, log, k) })
 	return group.Wait()
 }
@@ -130,7 +143,7 @@ func (c *upCmd) serverConfig(parts *slog.Logger) natsd.Config {
 }
 
 // welcome says, once the fabric answers, what can be done with it.
-func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, f *fanout.Fanout, found fabric.Fabric) error {
+func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, metrics net.Listener, f *fanout.Fanout, found fabric.Fabric) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -147,13 +160,14 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
 	fmt.Fprintf(std.out, `Rollcall is up: %d shards, data in %s
   NATS       %s
   WebSocket  %s
+  metrics    %s
   offline is shown after a close within %s, silence %s, an edge crash %s
 
 Try, in two other terminals, a day of a real chat network in two minutes and a half:
   %s watch%s --viewer me u0009 u0024 u0132
   %s replay%s e2e/testdata/irc-netsplit-1d.csv --speed 600
 Ctrl-C stops it; the data stays.
-`, found.Shards(), c.Data, server.ClientURL(), orNone(server.WebSocketURL()),
+`, found.Shards(), c.Data, server.ClientURL(), orNone(server.WebSocketURL()), c.metricsURL(metrics),
 		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), try, at, try, at)
 	return nil
 }
@@ -164,6 +178,13 @@ func invocation(executable string) string {
 		return "go run ./cmd/rollcall"
 	}
 	return "rollcall"
+}
+
+func (c *upCmd) metricsURL(metrics net.Listener) string {
+	if metrics == nil {
+		return "off (--metrics HOST:PORT)"
+	}
+	return "http://" + metrics.Addr().String() + "/metrics"
 }
 
 func orNone(url string) string {

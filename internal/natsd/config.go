@@ -83,9 +83,16 @@ func (c Config) options() (*server.Options, error) {
 	return o, nil
 }
 
-// loopback splits an address and refuses those that other machines can reach.
-// nats-server takes port −1 for any free one.
+// loopback is [Loopback] for nats-server, which takes port −1 for any free one.
 func loopback(address string) (host string, port int, err error) {
+	if host, port, err = Loopback(address); port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, err
+}
+
+// Loopback splits an address and refuses those that other machines can reach.
+func Loopback(address string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", 0, fmt.Errorf("%w: address %q: %w", ErrConfig, address, err)
@@ -98,9 +105,6 @@ func loopback(address string) (host string, port int, err error) {
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return "", 0, fmt.Errorf("%w: address %q is not a loopback address; the embedded server knows no identities, so it must not be reachable from other machines", ErrConfig, address)
-	}
-	if port == 0 {
-		port = server.RANDOM_PORT
 	}
 	return host, port, nil
 }

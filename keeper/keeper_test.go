@@ -177,6 +177,37 @@ func TestUnreadableMessagesAndRecordsAreSkipped(t *testing.T) {
 	})
 }
 
+// A user who is forgotten leaves nothing behind for good: user ids come and go for ever.
+func TestPurgedRecordsLeaveNoTrace(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		writer := &writer{js: w.js, names: w.fabric.Names, params: w.fabric.Params}
+		if err := writer.takeOver(t.Context(), rollcall.Grant{Generation: 1}, "test"); err != nil {
+			t.Fatal(err)
+		}
+		kept := func() uint64 {
+			stream, err := w.js.Stream(t.Context(), subjects.KVStream(w.fabric.LeasesBucket(0)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stream.CachedInfo().State.Msgs
+		}
+		before := kept()
+		for _, record := range []*wire.UserRecord{{Sequence: 1}, nil} {
+			if err := writer.write(t.Context(), machine.Changes{Users: []machine.User{{ID: "ann", Record: record}}}); err != nil {
+				t.Fatal(err)
+			}
+			if n := kept(); n != before+1 {
+				t.Errorf("%d messages, want %d", n, before+1)
+			}
+		}
+		time.Sleep(markerTTL + time.Minute)
+		if n := kept(); n != before {
+			t.Errorf("%d messages are left, want %d", n, before)
+		}
+	})
+}
+
 func TestMetricsShowEveryStatistic(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)

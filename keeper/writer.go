@@ -22,6 +22,7 @@ const (
 	maxInFlight = 4096            // writes waiting for their acknowledgement
 	ackTimeout  = 5 * time.Second // then a write is tried again
 	slack       = 30 * time.Second
+	markerTTL   = time.Hour // how long a record that was purged leaves a trace
 )
 
 // A writer writes the records of one shard. Every write expects the revision of
@@ -156,6 +157,7 @@ func recordMsg(b bucket, key string, record proto.Message, gone bool) (*nats.Msg
 	msg := &nats.Msg{Subject: subjects.KVSubject(b.name, key)}
 	if gone {
 		msg.Header = subjects.KVPurge()
+		msg.Header.Set(jetstream.MsgTTLHeader, markerTTL.String())
 		return msg, nil
 	}
 	var err error

@@ -327,6 +327,51 @@ func (f *stage) loseTail(streams []string, restart bool) {
 	}
 }
 
+// Devices that moved to another edge in what was lost: the edge they left denies them,
+// and the one that they came to says in time that they are there.
+func TestScenario18TheLostTailHeldAMove(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprint("the keeper restarts ", restart), func(t *testing.T) {
+			scenario(t, e2e.Options{Shards: 1}, func(t *testing.T, f *stage) { f.loseMove(restart) })
+		})
+	}
+}
+
+func (f *stage) loseMove(restart bool) {
+	f.T.Helper()
+	moved := names("moves", 10)
+	v := f.StartViewer("vera", moved...)
+	g1, g2 := f.StartEdge("g1"), f.StartEdge("g2")
+	f.connectAll(g1, moved)
+	f.connectAll(g2, names("stays", 1))
+	f.At(200 * second)
+	var snapshots []*lab.Snapshot
+	for _, stream := range []string{f.Names.LogStream(0), subjects.KVStream(f.Names.LeasesBucket(0)), subjects.KVStream(f.Names.ViewsBucket(0))} {
+		snapshots = append(snapshots, f.Server.Snapshot(stream))
+	}
+	f.At(203 * second)
+	f.connectAll(g2, moved) // acknowledged, and lost
+	f.At(205 * second)
+	if restart {
+		f.keeper.Kill()
+	}
+	f.Server.Stop()
+	for _, s := range snapshots {
+		f.Server.Restore(s)
+	}
+	f.Server.Start()
+	if restart {
+		f.keeper = f.StartKeeper()
+	}
+	f.At(500 * second)
+	f.wantTruth(v, "online active", moved...)
+	for _, r := range v.Rows() {
+		if r.Status == rollcall.StatusOffline {
+			f.T.Errorf("%s was shown offline at %s", r.User, r.At)
+		}
+	}
+}
+
 // wantTruth fails unless the targets are shown so, as "status state".
 func (f *stage) wantTruth(v *e2e.Viewer, want string, targets ...string) {
 	f.T.Helper()

@@ -118,7 +118,7 @@ func TestRostersAreNotQueuedTwice(t *testing.T) {
 		}
 		e.cable.plug()
 		time.Sleep(5 * time.Second)
-		wantKinds(t, w.said(0, "gw"), hello, opened, rosterBegin, rosterLine, rosterEnd)
+		wantKinds(t, w.said(0, "gw"), hello, opened, rosterBegin, rosterLine, rosterEnd, renewed)
 		w.tell("gw", &wire.Control{Kind: wire.Control_KIND_RESYNC, Incarnation: e.incarnation})
 		if s := e.Stats(); s.Resyncs != 2 {
 			t.Errorf("%d rosters", s.Resyncs)

@@ -179,11 +179,16 @@ func (p *pipeline) shut() {
 
 // renew makes a renewal due and has the heartbeats collected.
 func (p *pipeline) renew() {
+	p.reassure()
+	signal(p.collect)
+}
+
+// reassure makes a renewal due out of turn.
+func (p *pipeline) reassure() {
 	p.mu.Lock()
 	p.renewing = p.registered
 	p.mu.Unlock()
 	p.notify()
-	signal(p.collect)
 }
 
 // inherit has the edge register at once, although it may hold nothing here yet:

@@ -45,7 +45,7 @@ func TestStoreAwayKeepsTheNetState(t *testing.T) {
 		e.cable.plug()
 		time.Sleep(2 * time.Second)
 		said := w.said(0, "gw")
-		wantKinds(t, said, hello, opened, opened)
+		wantKinds(t, said, hello, opened, opened, renewed)
 		if s := said[2]; s.User != "carol" || s.State != wire.State_STATE_IDLE ||
 			s.Epoch != began.Add(10*time.Second).UnixMicro() {
 			t.Errorf("told %v", s)
@@ -70,7 +70,7 @@ func TestLostAcknowledgement(t *testing.T) {
 		e.cable.plug()
 		time.Sleep(10 * time.Second)
 		w.wantReplay(0, "gw", 3)
-		if s := e.Stats(); s.StoreLost != 0 || s.Frames != 3 {
+		if s := e.Stats(); s.StoreLost != 0 || s.Entries != 5 { // each once, and a renewal
 			t.Errorf("%+v", s)
 		}
 	})

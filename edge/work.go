@@ -168,8 +168,11 @@ func (n *Node) learn(ctx context.Context, s store) ([]tip, error) {
 // most 30 ms in that time.
 const resyncPeriod = 5 * time.Minute
 
-// keepTime sets the store clocks again and again, and after every reconnect,
-// when another server may lead.
+// keepTime sets the store clocks again and again, and after every reconnect, when
+// another server may lead. Then the leases are renewed as well: if the store came
+// back without something that it had acknowledged, it is told so at once, and not
+// only at the next renewal, when whoever came here from another edge may have been
+// declared gone.
 func (n *Node) keepTime(ctx context.Context, s store) error {
 	for {
 		session, err := n.link.up(ctx)
@@ -182,6 +185,7 @@ func (n *Node) keepTime(ctx context.Context, s store) error {
 		case <-session.Done():
 		case <-time.After(resyncPeriod):
 		}
+		reconnected := session.Err() != nil
 		if session, err = n.link.up(ctx); err != nil {
 			return err
 		}
@@ -191,6 +195,9 @@ func (n *Node) keepTime(ctx context.Context, s store) error {
 			})
 			if err != nil && session.Err() == nil {
 				n.config.Logger.Debug("edge: store clock not set", "shard", i, "error", err)
+			}
+			if reconnected {
+				p.reassure()
 			}
 		}
 	}

@@ -3,11 +3,11 @@ package edge
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-io/rollcall/subjects"
@@ -160,7 +160,7 @@ func (h *historian) add(beats []beat) {
 }
 
 func (h *historian) tooLarge(data []byte) bool {
-	limit := h.link.nc.MaxPayload()
+	limit := h.link.maxPayload()
 	return limit > 0 && int64(len(data)+frameHead) > limit
 }
 
@@ -189,8 +189,8 @@ func (h *historian) send(ctx context.Context) {
 }
 
 func (h *historian) publish(ctx context.Context, data []byte) error {
-	if !h.link.nc.IsConnected() {
-		return fmt.Errorf("edge: %s", h.link.nc.Status())
+	if !h.link.online() {
+		return nats.ErrDisconnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -16,12 +16,16 @@ import (
 // link knows whether the NATS connection is up. What is asked of the store is
 // asked within a session, which ends when the connection breaks: so nothing is
 // sent into the void to pile up, and everything is sent again at once afterwards.
+//
+// Others ask the link, never the connection: nats.go holds the connection's mutex for
+// as long as a handshake takes, over a path that drops every packet until its timeout.
 type link struct {
 	nc  *nats.Conn
 	log *slog.Logger
 
 	mu      sync.Mutex
 	session context.Context // nil while the connection is down
+	limit   int64           // the largest message of the server of the last session
 	end     context.CancelFunc
 	changed chan struct{} // closed when a session begins
 }
@@ -37,23 +41,30 @@ func (l *link) run(ctx context.Context) error {
 	if l.nc.IsConnected() {
 		l.begin(ctx)
 	}
-	for !l.nc.IsClosed() {
+	if l.nc.IsClosed() {
+		return ErrDisconnected
+	}
+	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case status := <-events:
+		case status, open := <-events:
 			l.drop()
-			if status == nats.CONNECTED {
+			switch {
+			case !open, status == nats.CLOSED:
+				return ErrDisconnected
+			case status == nats.CONNECTED:
 				l.begin(ctx)
 			}
 		}
 	}
-	return ErrDisconnected
 }
 
 func (l *link) begin(ctx context.Context) {
+	limit := l.nc.MaxPayload()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.limit = limit
 	if l.session != nil {
 		l.end()
 	}
@@ -69,6 +80,20 @@ func (l *link) drop() {
 		l.end()
 		l.session = nil
 	}
+}
+
+// online says whether a session is under way.
+func (l *link) online() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session != nil
+}
+
+// maxPayload is the largest message that the server takes; 0 before the first session.
+func (l *link) maxPayload() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limit
 }
 
 // up waits for the connection. The session ends with it, or with Run.

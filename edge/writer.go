@@ -42,7 +42,7 @@ func (w *writer) run(ctx context.Context) error {
 		if _, err := w.link.up(ctx); err != nil {
 			return err
 		}
-		entries := w.fill(w.link.nc.MaxPayload())
+		entries := w.fill(w.link.maxPayload())
 		switch {
 		case len(entries) > 0:
 			if err := w.append(ctx, entries); err != nil {

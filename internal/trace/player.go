@@ -9,6 +9,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/internal/retry"
 )
 
 // A Gateway is one edge as a player needs it.
@@ -48,7 +49,7 @@ func (p *Player) Play(ctx context.Context, events []Event) error {
 	begin := time.Now()
 	for i, e := range events {
 		due := begin.Add(time.Duration(float64(e.At) / p.Speed))
-		if !sleep(ctx, time.Until(due)) {
+		if !retry.Pause(ctx, time.Until(due)) {
 			return ctx.Err()
 		}
 		if err := p.play(ctx, e); err != nil {
@@ -131,24 +132,10 @@ func (p *Player) open(ctx context.Context, endpoint rollcall.Endpoint, edgeID st
 func Beat(ctx context.Context, conn *edge.Conn, params rollcall.Params, random *rand.Rand) {
 	wait := time.Duration(random.Float64() * float64(params.Heartbeat))
 	for seq := uint32(1); ; seq++ {
-		if !sleep(ctx, wait) || !conn.Beat(seq) {
+		if !retry.Pause(ctx, wait) || !conn.Beat(seq) {
 			return
 		}
 		early := time.Duration(random.Float64() * params.Jitter * float64(params.Heartbeat))
 		wait = params.Heartbeat - early
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

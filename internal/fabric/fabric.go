@@ -50,7 +50,8 @@ const (
 	defaultRetention = 48 * time.Hour
 )
 
-// Keys of the metadata of the first log stream.
+// Keys of the metadata of the first log stream, and of a copy at the first bucket of
+// leases, which is looked at when that stream is lost.
 const (
 	metaShards = "rollcall.shards"
 	metaParams = "rollcall.params"
@@ -85,6 +86,11 @@ func withDefaults(ctx context.Context, js jetstream.JetStream, cfg Config) (Conf
 		Replicas: defaultReplicas, Retention: defaultRetention,
 	}
 	existing, log, err := lookup(ctx, js, cfg.Prefix)
+	if errors.Is(err, rollcall.ErrNoFabric) {
+		if existing, log, err = lookupCopy(ctx, js, cfg.Prefix); err == nil {
+			log.MaxAge = defaultRetention
+		}
+	}
 	switch {
 	case errors.Is(err, rollcall.ErrNoFabric):
 	case err != nil:
@@ -108,22 +114,19 @@ func ensureShard(ctx context.Context, js jetstream.JetStream, names subjects.Nam
 	// Interest parts and edge leases expire by themselves; markers live long
 	// enough for a watcher that reconnects.
 	const markerTTL = time.Hour
-	buckets := []string{names.LeasesBucket(shard), names.ViewsBucket(shard), names.InterestBucket(shard)}
-	for _, bucket := range buckets {
-		_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: bucket, History: 1, LimitMarkerTTL: markerTTL, Replicas: cfg.Replicas, Storage: jetstream.FileStorage,
-		})
-		if err != nil {
-			return fmt.Errorf("bucket %s: %w", bucket, err)
-		}
+	metadata, err := metadataOf(names, shard, cfg)
+	if err != nil {
+		return err
 	}
-	metadata := map[string]string{}
-	if shard == 0 {
-		params, err := json.Marshal(cfg.Params)
-		if err != nil {
-			return err
+	for _, b := range []jetstream.KeyValueConfig{
+		{Bucket: names.LeasesBucket(shard), Metadata: metadata},
+		{Bucket: names.ViewsBucket(shard)},
+		{Bucket: names.InterestBucket(shard)},
+	} {
+		b.History, b.LimitMarkerTTL, b.Replicas, b.Storage = 1, markerTTL, cfg.Replicas, jetstream.FileStorage
+		if _, err := js.CreateOrUpdateKeyValue(ctx, b); err != nil {
+			return fmt.Errorf("bucket %s: %w", b.Bucket, err)
 		}
-		metadata[metaShards], metadata[metaParams] = strconv.Itoa(names.Shards()), string(params)
 	}
 	// No direct reads: an edge that asks for its own last frame must get the
 	// leader's answer.
@@ -140,6 +143,16 @@ func ensureShard(ctx context.Context, js jetstream.JetStream, names subjects.Nam
 	return nil
 }
 
+// metadataOf is what the streams of a shard say of the fabric: the first ones all,
+// the others nothing.
+func metadataOf(names subjects.Names, shard int, cfg Config) (map[string]string, error) {
+	if shard > 0 {
+		return map[string]string{}, nil
+	}
+	params, err := json.Marshal(cfg.Params)
+	return map[string]string{metaShards: strconv.Itoa(names.Shards()), metaParams: string(params)}, err
+}
+
 // Lookup finds the fabric with the given prefix. It fails with [rollcall.ErrNoFabric] if
 // there is none.
 func Lookup(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric, error) {
@@ -153,31 +166,44 @@ func lookup(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric,
 	if err != nil {
 		return Fabric{}, jetstream.StreamConfig{}, err
 	}
-	stream, err := js.Stream(ctx, first.LogStream(0))
+	return lookupAt(ctx, js, first, first.LogStream(0))
+}
+
+// lookupCopy finds a fabric that has lost its first log stream.
+func lookupCopy(ctx context.Context, js jetstream.JetStream, prefix string) (Fabric, jetstream.StreamConfig, error) {
+	first, err := subjects.New(prefix, 1)
+	if err != nil {
+		return Fabric{}, jetstream.StreamConfig{}, err
+	}
+	return lookupAt(ctx, js, first, subjects.KVStream(first.LeasesBucket(0)))
+}
+
+func lookupAt(ctx context.Context, js jetstream.JetStream, first subjects.Names, name string) (Fabric, jetstream.StreamConfig, error) {
+	stream, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("%w: no stream %s; start `rollcall up` on this server first", rollcall.ErrNoFabric, first.LogStream(0))
+		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("%w: no stream %s; start `rollcall up` on this server first", rollcall.ErrNoFabric, name)
 	}
 	if err != nil {
-		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("fabric: looking up %s: %w", first.LogStream(0), err)
+		return Fabric{}, jetstream.StreamConfig{}, fmt.Errorf("fabric: looking up %s: %w", name, err)
 	}
 	config := stream.CachedInfo().Config
-	f, err := parse(first, config.Metadata)
+	f, err := parse(first, name, config.Metadata)
 	return f, config, err
 }
 
-// parse reads the metadata of the first log stream.
-func parse(first subjects.Names, metadata map[string]string) (Fabric, error) {
+// parse reads the metadata of a stream.
+func parse(first subjects.Names, name string, metadata map[string]string) (Fabric, error) {
 	shards, err := strconv.Atoi(metadata[metaShards])
 	if err != nil {
-		return Fabric{}, fmt.Errorf("%w: metadata %s of %s is %q", ErrForeign, metaShards, first.LogStream(0), metadata[metaShards])
+		return Fabric{}, fmt.Errorf("%w: metadata %s of %s is %q", ErrForeign, metaShards, name, metadata[metaShards])
 	}
 	names, err := subjects.New(first.Prefix(), shards)
 	if err != nil {
-		return Fabric{}, fmt.Errorf("%w: metadata %s of %s: %w", ErrForeign, metaShards, first.LogStream(0), err)
+		return Fabric{}, fmt.Errorf("%w: metadata %s of %s: %w", ErrForeign, metaShards, name, err)
 	}
 	params := rollcall.Default()
 	if err := json.Unmarshal([]byte(metadata[metaParams]), &params); err != nil {
-		return Fabric{}, fmt.Errorf("%w: metadata %s of %s: %w", ErrForeign, metaParams, first.LogStream(0), err)
+		return Fabric{}, fmt.Errorf("%w: metadata %s of %s: %w", ErrForeign, metaParams, name, err)
 	}
 	return Fabric{names, params}, nil
 }

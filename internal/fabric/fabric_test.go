@@ -2,6 +2,7 @@ package fabric_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -206,4 +207,24 @@ func testForeign(t *testing.T, js jetstream.JetStream, metadata map[string]strin
 	if made := streams(t, js); len(made) != 1 {
 		t.Errorf("made %v", made)
 	}
+}
+
+// The first log stream is lost with everything in it: the fabric keeps its shards and
+// its timing.
+func TestALostLogStreamIsMadeAgainAsItWas(t *testing.T) {
+	onServer(t, func(t *testing.T, js jetstream.JetStream) {
+		for _, shards := range []int{1, 6} {
+			prefix := fmt.Sprintf("fabric%d", shards)
+			made := ensure(t, js, fabric.Config{Prefix: prefix, Shards: shards, Params: rollcall.Worker()})
+			if err := js.DeleteStream(t.Context(), made.LogStream(0)); err != nil {
+				t.Fatal(err)
+			}
+			if again := ensure(t, js, fabric.Config{Prefix: prefix}); again != made {
+				t.Errorf("made %+v, and again %+v", made, again)
+			}
+			if _, err := fabric.Ensure(t.Context(), js, fabric.Config{Prefix: prefix, Shards: shards + 1}); !errors.Is(err, fabric.ErrShards) {
+				t.Errorf("another number of shards: %v", err)
+			}
+		}
+	})
 }

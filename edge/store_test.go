@@ -283,3 +283,38 @@ func TestFabricComesLater(t *testing.T) {
 		}
 	})
 }
+
+// What nobody could have written on purpose must not pass for a successor of this
+// edge; a frame of a newer release must.
+func TestWhatPassesForASuccessor(t *testing.T) {
+	newer, err := subjects.EncodeFrame(&wire.Frame{Version: subjects.WireVersion + 1, Incarnation: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		data []byte
+		want error
+	}{
+		"nothing":         {nil, nil},
+		"text":            {[]byte(`{"version":2}`), nil},
+		"zeros":           {make([]byte, 20), nil},
+		"no version":      {[]byte{0x10, 0x01}, nil},
+		"a newer release": {newer, ErrReplaced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, 1, steady())
+				e := w.start(Config{})
+				e.connect("ann", "phone")
+				settle()
+				_, err := w.js.Publish(t.Context(), w.names.Log(0, "gw"), tc.data)
+				w.must(err)
+				time.Sleep(2 * e.params.Renewal)
+				_, err = e.Connect("bob", "phone", State{})
+				if replaced := errors.Is(err, ErrClosed); replaced != (tc.want != nil) {
+					t.Errorf("connecting afterwards: %v", err)
+				}
+			})
+		})
+	}
+}

@@ -25,7 +25,7 @@ const (
 // Errors of the decoders.
 var (
 	ErrMalformed = errors.New("subjects: malformed message")
-	ErrVersion   = errors.New("subjects: unknown version")
+	ErrVersion   = errors.New("subjects: newer version")
 )
 
 // EncodeFrame writes a frame; it fails only for ids that are not UTF-8.
@@ -117,7 +117,10 @@ func decode(b []byte, m proto.Message) error {
 }
 
 func checkVersion(v uint32) error {
-	if v == 0 || v > WireVersion {
+	switch {
+	case v == 0: // no release ever wrote it, so this is garbage and not a newer release
+		return fmt.Errorf("%w: no version", ErrMalformed)
+	case v > WireVersion:
 		return fmt.Errorf("%w: %d, this code reads 1 to %d", ErrVersion, v, WireVersion)
 	}
 	return nil

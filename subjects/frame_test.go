@@ -65,7 +65,7 @@ func TestRefusedFrames(t *testing.T) {
 		body []byte
 		want error
 	}{
-		"no version":       {encoded(t, &wire.Frame{}), subjects.ErrVersion},
+		"no version":       {encoded(t, &wire.Frame{}), subjects.ErrMalformed},
 		"next version":     {encoded(t, &wire.Frame{Version: subjects.WireVersion + 1}), subjects.ErrVersion},
 		"truncated":        {good[:len(good)-1], subjects.ErrMalformed},
 		"too many entries": {encoded(t, frame(repeat(subjects.MaxEntries+1, &wire.Entry{Kind: wire.Kind_KIND_TICK})...)), subjects.ErrMalformed},
@@ -110,7 +110,7 @@ func TestControl(t *testing.T) {
 	if got, err := subjects.DecodeControl(b); err != nil || !proto.Equal(got, c) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := subjects.DecodeControl(nil); !errors.Is(err, subjects.ErrVersion) || got != nil {
+	if got, err := subjects.DecodeControl(nil); !errors.Is(err, subjects.ErrMalformed) || got != nil {
 		t.Errorf("without a version: %v, %v", got, err)
 	}
 }

@@ -17,6 +17,9 @@ const (
 	KindEdge = "edge"
 	KindUser = "user"
 	KindView = "view"
+	// KindPolicy and KindGroups lie beside the views, in one sequence with them.
+	KindPolicy = "policy"
+	KindGroups = "groups"
 )
 
 // KeyEdge is the record of an edge's lease.
@@ -27,6 +30,12 @@ func KeyUser(user string) string { return KindUser + "." + Token(user) }
 
 // KeyView is the published state of a user.
 func KeyView(user string) string { return KindView + "." + Token(user) }
+
+// KeyPolicy is who may know what of a user. It lies in the user's shard.
+func KeyPolicy(user string) string { return KindPolicy + "." + Token(user) }
+
+// KeyGroups is which groups a user belongs to. It lies in every shard.
+func KeyGroups(user string) string { return KindGroups + "." + Token(user) }
 
 // KeyShard is the ownership record of a shard in a cohort bucket.
 func KeyShard(shard int) string { return "shard." + strconv.Itoa(shard) }

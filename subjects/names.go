@@ -107,7 +107,26 @@ func (n Names) Request(op Op, viewer string) string {
 // Requests is what the fanout listens on for one operation.
 func (n Names) Requests(op Op) string { return n.subject("req", string(op), "*") }
 
-// ParseRequest tells which viewer a request's subject names.
+// Policy is where the policy of a user is read and changed.
+func (n Names) Policy(op PolicyOp, user string) string {
+	return n.subject("policy", string(op), Token(user))
+}
+
+// Policies is what the fanout listens on for one operation on policies.
+func (n Names) Policies(op PolicyOp) string { return n.subject("policy", string(op), "*") }
+
+// Sight is where the fanout asks an application that keeps its own social graph.
+func (n Names) Sight() string { return n.subject("sight", "ask") }
+
+// SightChanged is where that application says that its answers have changed.
+func (n Names) SightChanged() string { return n.subject("sight", "changed") }
+
+// Device is where a device that speaks NATS reaches its edge.
+func (n Names) Device(op, user, device string) string {
+	return n.subject("device", op, Token(user), Token(device))
+}
+
+// ParseRequest tells which viewer, or whose policy, a request's subject names.
 func (n Names) ParseRequest(subject string) (viewer string, err error) {
 	return ParseToken(subject[strings.LastIndexByte(subject, '.')+1:])
 }

@@ -45,6 +45,8 @@ const (
 	CodeTooManyTargets Code = "too_many_targets" // more than MaxTargets in the request or the interest
 	CodeTooLarge       Code = "too_large"        // the answer exceeds the server's message limit; ask in parts
 	CodeUnavailable    Code = "unavailable"      // the shard's owner is starting; try again
+	CodeRateLimited    Code = "rate_limited"     // too many requests of this viewer; try again later
+	CodeTooMany        Code = "too_many"         // a list of the policy would grow beyond its limit
 	CodeInternal       Code = "internal"
 )
 
@@ -118,6 +120,11 @@ type View struct {
 	State string `json:"state,omitempty"`
 	// Activity is the application's label for what the target is doing.
 	Activity string `json:"activity,omitempty"`
+	// Availability is "away" or "dnd" if the target says so while it is online; to
+	// oneself also "invisible".
+	Availability string `json:"availability,omitempty"`
+	// Text is what the target says of itself while it is online.
+	Text string `json:"text,omitempty"`
 	// Version only grows for one target and viewer; drop what is older.
 	Version uint64 `json:"version"`
 	// ObservedAtMinute is when the fabric saw the change, cut to the minute.

@@ -221,6 +221,62 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{2}
 }
 
+// Granularity is how much may be known of a user.
+type Granularity int32
+
+const (
+	Granularity_GRANULARITY_UNSPECIFIED Granularity = 0 // the fabric's default
+	Granularity_GRANULARITY_ABSENT      Granularity = 1
+	Granularity_GRANULARITY_HIDDEN      Granularity = 2
+	Granularity_GRANULARITY_COARSE      Granularity = 3
+	Granularity_GRANULARITY_EXACT       Granularity = 4
+)
+
+// Enum value maps for Granularity.
+var (
+	Granularity_name = map[int32]string{
+		0: "GRANULARITY_UNSPECIFIED",
+		1: "GRANULARITY_ABSENT",
+		2: "GRANULARITY_HIDDEN",
+		3: "GRANULARITY_COARSE",
+		4: "GRANULARITY_EXACT",
+	}
+	Granularity_value = map[string]int32{
+		"GRANULARITY_UNSPECIFIED": 0,
+		"GRANULARITY_ABSENT":      1,
+		"GRANULARITY_HIDDEN":      2,
+		"GRANULARITY_COARSE":      3,
+		"GRANULARITY_EXACT":       4,
+	}
+)
+
+func (x Granularity) Enum() *Granularity {
+	p := new(Granularity)
+	*p = x
+	return p
+}
+
+func (x Granularity) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Granularity) Descriptor() protoreflect.EnumDescriptor {
+	return file_subjects_wire_wire_proto_enumTypes[3].Descriptor()
+}
+
+func (Granularity) Type() protoreflect.EnumType {
+	return &file_subjects_wire_wire_proto_enumTypes[3]
+}
+
+func (x Granularity) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Granularity.Descriptor instead.
+func (Granularity) EnumDescriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{3}
+}
+
 type Control_Kind int32
 
 const (
@@ -260,11 +316,11 @@ func (x Control_Kind) String() string {
 }
 
 func (Control_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_subjects_wire_wire_proto_enumTypes[3].Descriptor()
+	return file_subjects_wire_wire_proto_enumTypes[4].Descriptor()
 }
 
 func (Control_Kind) Type() protoreflect.EnumType {
-	return &file_subjects_wire_wire_proto_enumTypes[3]
+	return &file_subjects_wire_wire_proto_enumTypes[4]
 }
 
 func (x Control_Kind) Number() protoreflect.EnumNumber {
@@ -274,6 +330,58 @@ func (x Control_Kind) Number() protoreflect.EnumNumber {
 // Deprecated: Use Control_Kind.Descriptor instead.
 func (Control_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{3, 0}
+}
+
+type Policy_ManualStatus_Availability int32
+
+const (
+	Policy_ManualStatus_AVAILABILITY_AVAILABLE      Policy_ManualStatus_Availability = 0
+	Policy_ManualStatus_AVAILABILITY_AWAY           Policy_ManualStatus_Availability = 1
+	Policy_ManualStatus_AVAILABILITY_DO_NOT_DISTURB Policy_ManualStatus_Availability = 2
+	Policy_ManualStatus_AVAILABILITY_INVISIBLE      Policy_ManualStatus_Availability = 3
+)
+
+// Enum value maps for Policy_ManualStatus_Availability.
+var (
+	Policy_ManualStatus_Availability_name = map[int32]string{
+		0: "AVAILABILITY_AVAILABLE",
+		1: "AVAILABILITY_AWAY",
+		2: "AVAILABILITY_DO_NOT_DISTURB",
+		3: "AVAILABILITY_INVISIBLE",
+	}
+	Policy_ManualStatus_Availability_value = map[string]int32{
+		"AVAILABILITY_AVAILABLE":      0,
+		"AVAILABILITY_AWAY":           1,
+		"AVAILABILITY_DO_NOT_DISTURB": 2,
+		"AVAILABILITY_INVISIBLE":      3,
+	}
+)
+
+func (x Policy_ManualStatus_Availability) Enum() *Policy_ManualStatus_Availability {
+	p := new(Policy_ManualStatus_Availability)
+	*p = x
+	return p
+}
+
+func (x Policy_ManualStatus_Availability) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Policy_ManualStatus_Availability) Descriptor() protoreflect.EnumDescriptor {
+	return file_subjects_wire_wire_proto_enumTypes[5].Descriptor()
+}
+
+func (Policy_ManualStatus_Availability) Type() protoreflect.EnumType {
+	return &file_subjects_wire_wire_proto_enumTypes[5]
+}
+
+func (x Policy_ManualStatus_Availability) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Policy_ManualStatus_Availability.Descriptor instead.
+func (Policy_ManualStatus_Availability) EnumDescriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11, 0, 0}
 }
 
 // Frame is one message of the log: what one edge has to say about one shard, in
@@ -1169,6 +1277,165 @@ func (x *Interest) GetTargets() []string {
 	return nil
 }
 
+// Policy is who may know what of a user, and what the user says of itself. The
+// lists are sorted.
+type Policy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By relation.
+	Contact  Granularity `protobuf:"varint,1,opt,name=contact,proto3,enum=rollcall.wire.v1.Granularity" json:"contact,omitempty"`
+	Member   Granularity `protobuf:"varint,2,opt,name=member,proto3,enum=rollcall.wire.v1.Granularity" json:"member,omitempty"`
+	Everyone Granularity `protobuf:"varint,3,opt,name=everyone,proto3,enum=rollcall.wire.v1.Granularity" json:"everyone,omitempty"`
+	Contacts []string    `protobuf:"bytes,4,rep,name=contacts,proto3" json:"contacts,omitempty"`
+	Blocks   []string    `protobuf:"bytes,5,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	// By viewer: granularities[i] is for viewers[i].
+	Viewers       []string      `protobuf:"bytes,6,rep,name=viewers,proto3" json:"viewers,omitempty"`
+	Granularities []Granularity `protobuf:"varint,7,rep,packed,name=granularities,proto3,enum=rollcall.wire.v1.Granularity" json:"granularities,omitempty"`
+	// Highest priority first.
+	Statuses      []*Policy_ManualStatus `protobuf:"bytes,8,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	Cover         *Policy_Cover          `protobuf:"bytes,9,opt,name=cover,proto3" json:"cover,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Policy) Reset() {
+	*x = Policy{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Policy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Policy) ProtoMessage() {}
+
+func (x *Policy) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Policy.ProtoReflect.Descriptor instead.
+func (*Policy) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Policy) GetContact() Granularity {
+	if x != nil {
+		return x.Contact
+	}
+	return Granularity_GRANULARITY_UNSPECIFIED
+}
+
+func (x *Policy) GetMember() Granularity {
+	if x != nil {
+		return x.Member
+	}
+	return Granularity_GRANULARITY_UNSPECIFIED
+}
+
+func (x *Policy) GetEveryone() Granularity {
+	if x != nil {
+		return x.Everyone
+	}
+	return Granularity_GRANULARITY_UNSPECIFIED
+}
+
+func (x *Policy) GetContacts() []string {
+	if x != nil {
+		return x.Contacts
+	}
+	return nil
+}
+
+func (x *Policy) GetBlocks() []string {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *Policy) GetViewers() []string {
+	if x != nil {
+		return x.Viewers
+	}
+	return nil
+}
+
+func (x *Policy) GetGranularities() []Granularity {
+	if x != nil {
+		return x.Granularities
+	}
+	return nil
+}
+
+func (x *Policy) GetStatuses() []*Policy_ManualStatus {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
+func (x *Policy) GetCover() *Policy_Cover {
+	if x != nil {
+		return x.Cover
+	}
+	return nil
+}
+
+// Groups is what a user belongs to. Every shard has it, because it counts where the
+// targets of the user live.
+type Groups struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Groups        []string               `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Groups) Reset() {
+	*x = Groups{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Groups) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Groups) ProtoMessage() {}
+
+func (x *Groups) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Groups.ProtoReflect.Descriptor instead.
+func (*Groups) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Groups) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 type UserRecord_Endpoint struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Device string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
@@ -1183,7 +1450,7 @@ type UserRecord_Endpoint struct {
 
 func (x *UserRecord_Endpoint) Reset() {
 	*x = UserRecord_Endpoint{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[11]
+	mi := &file_subjects_wire_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1462,7 @@ func (x *UserRecord_Endpoint) String() string {
 func (*UserRecord_Endpoint) ProtoMessage() {}
 
 func (x *UserRecord_Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[11]
+	mi := &file_subjects_wire_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1522,7 @@ type UserRecord_Connection struct {
 
 func (x *UserRecord_Connection) Reset() {
 	*x = UserRecord_Connection{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[12]
+	mi := &file_subjects_wire_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1534,7 @@ func (x *UserRecord_Connection) String() string {
 func (*UserRecord_Connection) ProtoMessage() {}
 
 func (x *UserRecord_Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[12]
+	mi := &file_subjects_wire_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1610,7 @@ type UserRecord_Departure struct {
 
 func (x *UserRecord_Departure) Reset() {
 	*x = UserRecord_Departure{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[13]
+	mi := &file_subjects_wire_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1622,7 @@ func (x *UserRecord_Departure) String() string {
 func (*UserRecord_Departure) ProtoMessage() {}
 
 func (x *UserRecord_Departure) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[13]
+	mi := &file_subjects_wire_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,6 +1648,147 @@ func (x *UserRecord_Departure) GetWay() uint32 {
 func (x *UserRecord_Departure) GetSince() int64 {
 	if x != nil {
 		return x.Since
+	}
+	return 0
+}
+
+type Policy_ManualStatus struct {
+	state        protoimpl.MessageState           `protogen:"open.v1"`
+	Priority     int32                            `protobuf:"varint,1,opt,name=priority,proto3" json:"priority,omitempty"`
+	Availability Policy_ManualStatus_Availability `protobuf:"varint,2,opt,name=availability,proto3,enum=rollcall.wire.v1.Policy_ManualStatus_Availability" json:"availability,omitempty"`
+	Text         string                           `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// 0 for no end.
+	Until         int64 `protobuf:"varint,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Policy_ManualStatus) Reset() {
+	*x = Policy_ManualStatus{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Policy_ManualStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Policy_ManualStatus) ProtoMessage() {}
+
+func (x *Policy_ManualStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Policy_ManualStatus.ProtoReflect.Descriptor instead.
+func (*Policy_ManualStatus) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11, 0}
+}
+
+func (x *Policy_ManualStatus) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Policy_ManualStatus) GetAvailability() Policy_ManualStatus_Availability {
+	if x != nil {
+		return x.Availability
+	}
+	return Policy_ManualStatus_AVAILABILITY_AVAILABLE
+}
+
+func (x *Policy_ManualStatus) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Policy_ManualStatus) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+// Cover is how a user looks to everyone else while, and after, it appears
+// offline: as it was when that began.
+type Policy_Cover struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Since int64                  `protobuf:"varint,1,opt,name=since,proto3" json:"since,omitempty"`
+	// 0 while it lasts; otherwise when it ended or will end.
+	Until int64 `protobuf:"varint,2,opt,name=until,proto3" json:"until,omitempty"`
+	// The view to be shown; observed is 0 for a user whom nobody had seen.
+	Observed      int64 `protobuf:"varint,3,opt,name=observed,proto3" json:"observed,omitempty"`
+	Seen          int64 `protobuf:"varint,4,opt,name=seen,proto3" json:"seen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Policy_Cover) Reset() {
+	*x = Policy_Cover{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Policy_Cover) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Policy_Cover) ProtoMessage() {}
+
+func (x *Policy_Cover) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Policy_Cover.ProtoReflect.Descriptor instead.
+func (*Policy_Cover) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11, 1}
+}
+
+func (x *Policy_Cover) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Policy_Cover) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *Policy_Cover) GetObserved() int64 {
+	if x != nil {
+		return x.Observed
+	}
+	return 0
+}
+
+func (x *Policy_Cover) GetSeen() int64 {
+	if x != nil {
+		return x.Seen
 	}
 	return 0
 }
@@ -1486,7 +1894,34 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"\x04seen\x18\x04 \x01(\x03R\x04seen\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\x04R\aversion\"$\n" +
 	"\bInterest\x12\x18\n" +
-	"\atargets\x18\x01 \x03(\tR\atargets*\xc7\x01\n" +
+	"\atargets\x18\x01 \x03(\tR\atargets\"\xd3\x06\n" +
+	"\x06Policy\x127\n" +
+	"\acontact\x18\x01 \x01(\x0e2\x1d.rollcall.wire.v1.GranularityR\acontact\x125\n" +
+	"\x06member\x18\x02 \x01(\x0e2\x1d.rollcall.wire.v1.GranularityR\x06member\x129\n" +
+	"\beveryone\x18\x03 \x01(\x0e2\x1d.rollcall.wire.v1.GranularityR\beveryone\x12\x1a\n" +
+	"\bcontacts\x18\x04 \x03(\tR\bcontacts\x12\x16\n" +
+	"\x06blocks\x18\x05 \x03(\tR\x06blocks\x12\x18\n" +
+	"\aviewers\x18\x06 \x03(\tR\aviewers\x12C\n" +
+	"\rgranularities\x18\a \x03(\x0e2\x1d.rollcall.wire.v1.GranularityR\rgranularities\x12A\n" +
+	"\bstatuses\x18\b \x03(\v2%.rollcall.wire.v1.Policy.ManualStatusR\bstatuses\x124\n" +
+	"\x05cover\x18\t \x01(\v2\x1e.rollcall.wire.v1.Policy.CoverR\x05cover\x1a\xac\x02\n" +
+	"\fManualStatus\x12\x1a\n" +
+	"\bpriority\x18\x01 \x01(\x05R\bpriority\x12V\n" +
+	"\favailability\x18\x02 \x01(\x0e22.rollcall.wire.v1.Policy.ManualStatus.AvailabilityR\favailability\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
+	"\x05until\x18\x04 \x01(\x03R\x05until\"~\n" +
+	"\fAvailability\x12\x1a\n" +
+	"\x16AVAILABILITY_AVAILABLE\x10\x00\x12\x15\n" +
+	"\x11AVAILABILITY_AWAY\x10\x01\x12\x1f\n" +
+	"\x1bAVAILABILITY_DO_NOT_DISTURB\x10\x02\x12\x1a\n" +
+	"\x16AVAILABILITY_INVISIBLE\x10\x03\x1ac\n" +
+	"\x05Cover\x12\x14\n" +
+	"\x05since\x18\x01 \x01(\x03R\x05since\x12\x14\n" +
+	"\x05until\x18\x02 \x01(\x03R\x05until\x12\x1a\n" +
+	"\bobserved\x18\x03 \x01(\x03R\bobserved\x12\x12\n" +
+	"\x04seen\x18\x04 \x01(\x03R\x04seen\" \n" +
+	"\x06Groups\x12\x16\n" +
+	"\x06groups\x18\x01 \x03(\tR\x06groups*\xc7\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1517,7 +1952,13 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"\x13REASON_PING_TIMEOUT\x10\x02\x12\x13\n" +
 	"\x0fREASON_REPLACED\x10\x03\x12\x12\n" +
 	"\x0eREASON_DRAINED\x10\x04\x12\x11\n" +
-	"\rREASON_LOGOUT\x10\x05B/Z-github.com/rollcall-io/rollcall/subjects/wireb\x06proto3"
+	"\rREASON_LOGOUT\x10\x05*\x89\x01\n" +
+	"\vGranularity\x12\x1b\n" +
+	"\x17GRANULARITY_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12GRANULARITY_ABSENT\x10\x01\x12\x16\n" +
+	"\x12GRANULARITY_HIDDEN\x10\x02\x12\x16\n" +
+	"\x12GRANULARITY_COARSE\x10\x03\x12\x15\n" +
+	"\x11GRANULARITY_EXACT\x10\x04B/Z-github.com/rollcall-io/rollcall/subjects/wireb\x06proto3"
 
 var (
 	file_subjects_wire_wire_proto_rawDescOnce sync.Once
@@ -1531,46 +1972,59 @@ func file_subjects_wire_wire_proto_rawDescGZIP() []byte {
 	return file_subjects_wire_wire_proto_rawDescData
 }
 
-var file_subjects_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_subjects_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_subjects_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_subjects_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_subjects_wire_wire_proto_goTypes = []any{
-	(Kind)(0),                     // 0: rollcall.wire.v1.Kind
-	(State)(0),                    // 1: rollcall.wire.v1.State
-	(Reason)(0),                   // 2: rollcall.wire.v1.Reason
-	(Control_Kind)(0),             // 3: rollcall.wire.v1.Control.Kind
-	(*Frame)(nil),                 // 4: rollcall.wire.v1.Frame
-	(*Entry)(nil),                 // 5: rollcall.wire.v1.Entry
-	(*Beats)(nil),                 // 6: rollcall.wire.v1.Beats
-	(*Control)(nil),               // 7: rollcall.wire.v1.Control
-	(*Pulse)(nil),                 // 8: rollcall.wire.v1.Pulse
-	(*OwnerRecord)(nil),           // 9: rollcall.wire.v1.OwnerRecord
-	(*CheckpointRecord)(nil),      // 10: rollcall.wire.v1.CheckpointRecord
-	(*EdgeRecord)(nil),            // 11: rollcall.wire.v1.EdgeRecord
-	(*UserRecord)(nil),            // 12: rollcall.wire.v1.UserRecord
-	(*View)(nil),                  // 13: rollcall.wire.v1.View
-	(*Interest)(nil),              // 14: rollcall.wire.v1.Interest
-	(*UserRecord_Endpoint)(nil),   // 15: rollcall.wire.v1.UserRecord.Endpoint
-	(*UserRecord_Connection)(nil), // 16: rollcall.wire.v1.UserRecord.Connection
-	(*UserRecord_Departure)(nil),  // 17: rollcall.wire.v1.UserRecord.Departure
+	(Kind)(0),                             // 0: rollcall.wire.v1.Kind
+	(State)(0),                            // 1: rollcall.wire.v1.State
+	(Reason)(0),                           // 2: rollcall.wire.v1.Reason
+	(Granularity)(0),                      // 3: rollcall.wire.v1.Granularity
+	(Control_Kind)(0),                     // 4: rollcall.wire.v1.Control.Kind
+	(Policy_ManualStatus_Availability)(0), // 5: rollcall.wire.v1.Policy.ManualStatus.Availability
+	(*Frame)(nil),                         // 6: rollcall.wire.v1.Frame
+	(*Entry)(nil),                         // 7: rollcall.wire.v1.Entry
+	(*Beats)(nil),                         // 8: rollcall.wire.v1.Beats
+	(*Control)(nil),                       // 9: rollcall.wire.v1.Control
+	(*Pulse)(nil),                         // 10: rollcall.wire.v1.Pulse
+	(*OwnerRecord)(nil),                   // 11: rollcall.wire.v1.OwnerRecord
+	(*CheckpointRecord)(nil),              // 12: rollcall.wire.v1.CheckpointRecord
+	(*EdgeRecord)(nil),                    // 13: rollcall.wire.v1.EdgeRecord
+	(*UserRecord)(nil),                    // 14: rollcall.wire.v1.UserRecord
+	(*View)(nil),                          // 15: rollcall.wire.v1.View
+	(*Interest)(nil),                      // 16: rollcall.wire.v1.Interest
+	(*Policy)(nil),                        // 17: rollcall.wire.v1.Policy
+	(*Groups)(nil),                        // 18: rollcall.wire.v1.Groups
+	(*UserRecord_Endpoint)(nil),           // 19: rollcall.wire.v1.UserRecord.Endpoint
+	(*UserRecord_Connection)(nil),         // 20: rollcall.wire.v1.UserRecord.Connection
+	(*UserRecord_Departure)(nil),          // 21: rollcall.wire.v1.UserRecord.Departure
+	(*Policy_ManualStatus)(nil),           // 22: rollcall.wire.v1.Policy.ManualStatus
+	(*Policy_Cover)(nil),                  // 23: rollcall.wire.v1.Policy.Cover
 }
 var file_subjects_wire_wire_proto_depIdxs = []int32{
-	5,  // 0: rollcall.wire.v1.Frame.entries:type_name -> rollcall.wire.v1.Entry
+	7,  // 0: rollcall.wire.v1.Frame.entries:type_name -> rollcall.wire.v1.Entry
 	0,  // 1: rollcall.wire.v1.Entry.kind:type_name -> rollcall.wire.v1.Kind
 	1,  // 2: rollcall.wire.v1.Entry.state:type_name -> rollcall.wire.v1.State
 	2,  // 3: rollcall.wire.v1.Entry.reason:type_name -> rollcall.wire.v1.Reason
-	3,  // 4: rollcall.wire.v1.Control.kind:type_name -> rollcall.wire.v1.Control.Kind
-	15, // 5: rollcall.wire.v1.UserRecord.endpoints:type_name -> rollcall.wire.v1.UserRecord.Endpoint
-	13, // 6: rollcall.wire.v1.UserRecord.shown:type_name -> rollcall.wire.v1.View
-	17, // 7: rollcall.wire.v1.UserRecord.departure:type_name -> rollcall.wire.v1.UserRecord.Departure
+	4,  // 4: rollcall.wire.v1.Control.kind:type_name -> rollcall.wire.v1.Control.Kind
+	19, // 5: rollcall.wire.v1.UserRecord.endpoints:type_name -> rollcall.wire.v1.UserRecord.Endpoint
+	15, // 6: rollcall.wire.v1.UserRecord.shown:type_name -> rollcall.wire.v1.View
+	21, // 7: rollcall.wire.v1.UserRecord.departure:type_name -> rollcall.wire.v1.UserRecord.Departure
 	1,  // 8: rollcall.wire.v1.View.state:type_name -> rollcall.wire.v1.State
-	16, // 9: rollcall.wire.v1.UserRecord.Endpoint.current:type_name -> rollcall.wire.v1.UserRecord.Connection
-	16, // 10: rollcall.wire.v1.UserRecord.Endpoint.stale:type_name -> rollcall.wire.v1.UserRecord.Connection
-	1,  // 11: rollcall.wire.v1.UserRecord.Connection.state:type_name -> rollcall.wire.v1.State
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	3,  // 9: rollcall.wire.v1.Policy.contact:type_name -> rollcall.wire.v1.Granularity
+	3,  // 10: rollcall.wire.v1.Policy.member:type_name -> rollcall.wire.v1.Granularity
+	3,  // 11: rollcall.wire.v1.Policy.everyone:type_name -> rollcall.wire.v1.Granularity
+	3,  // 12: rollcall.wire.v1.Policy.granularities:type_name -> rollcall.wire.v1.Granularity
+	22, // 13: rollcall.wire.v1.Policy.statuses:type_name -> rollcall.wire.v1.Policy.ManualStatus
+	23, // 14: rollcall.wire.v1.Policy.cover:type_name -> rollcall.wire.v1.Policy.Cover
+	20, // 15: rollcall.wire.v1.UserRecord.Endpoint.current:type_name -> rollcall.wire.v1.UserRecord.Connection
+	20, // 16: rollcall.wire.v1.UserRecord.Endpoint.stale:type_name -> rollcall.wire.v1.UserRecord.Connection
+	1,  // 17: rollcall.wire.v1.UserRecord.Connection.state:type_name -> rollcall.wire.v1.State
+	5,  // 18: rollcall.wire.v1.Policy.ManualStatus.availability:type_name -> rollcall.wire.v1.Policy.ManualStatus.Availability
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_subjects_wire_wire_proto_init() }
@@ -1583,8 +2037,8 @@ func file_subjects_wire_wire_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_subjects_wire_wire_proto_rawDesc), len(file_subjects_wire_wire_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   14,
+			NumEnums:      6,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,20 +1,23 @@
 package fanout
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
-// A board is the state of one shard: who is how, who watches whom, and what they
-// were told. It does no I/O and reads no clock; package-internal tests drive it
+// A board is the state of one shard: who is how, who may know it, who watches whom,
+// and what they were told. It does no I/O and reads no clock; package-internal tests drive it
 // directly. Its methods are not safe for concurrent use: the shard's lock makes
 // each of them one step.
 type board struct {
 	boardConfig
-	views     map[string]View
-	loading   map[string]View // what is read of the bucket until it is complete
+	known     *records // what the bucket holds; nil until it is read
+	loading   *records // what is read of it until that is complete
 	targets   map[string]*target
 	streams   map[string]*stream
 	agenda    agenda
@@ -23,6 +26,8 @@ type board struct {
 	reason    string
 	floor     uint64 // no stream starts below: what forgotten streams reached
 	out       []message
+	questions []question
+	reviewed  int      // watches in this flush
 	merged    int      // changes that were merged into pending ones
 	interests int      // watches of all streams
 	stalls    []string // reasons of stalls since the last look
@@ -31,9 +36,11 @@ type board struct {
 type boardConfig struct {
 	shard      int
 	generation uint64
-	policy     Policy
+	defaults   Defaults
+	asks       bool // an application decides who may know what
 	window     time.Duration
 	ttl        time.Duration // of an interest
+	sightTTL   time.Duration // of what the application said
 	outage     time.Duration
 	maxPayload int
 }
@@ -41,7 +48,7 @@ type boardConfig struct {
 func newBoard(cfg boardConfig, now time.Time) *board {
 	return &board{
 		boardConfig: cfg,
-		loading:     make(map[string]View),
+		loading:     newRecords(),
 		targets:     make(map[string]*target),
 		streams:     make(map[string]*stream),
 		health:      newHealth(cfg.outage, now),
@@ -54,21 +61,81 @@ const versionShift = 22
 
 func (b *board) version(count uint64) uint64 { return b.generation<<versionShift + count }
 
-// look is what a viewer may know of a target. Now is cut to the minute, so that
-// the end of "recently" does not tell the second.
-func (b *board) look(viewer, target string, now time.Time) look {
-	v, exists := b.views[target]
-	if !exists {
-		return look{}
+// Records is what the bucket of views holds: one sequence, so that a block that came
+// before a change is seen before it.
+type records struct {
+	views    map[string]View
+	policies map[string][]byte   // compiled when somebody looks
+	groups   map[string][]string // sorted
+}
+
+func newRecords() *records {
+	return &records{views: make(map[string]View), policies: make(map[string][]byte), groups: make(map[string][]string)}
+}
+
+func (r *records) apply(c change) {
+	switch c.kind {
+	case subjects.KindView:
+		put(r.views, c.user, c.view)
+	case subjects.KindPolicy:
+		put(r.policies, c.user, c.policy)
+	case subjects.KindGroups:
+		put(r.groups, c.user, c.groups)
 	}
-	return trim(v, b.policy.Sight(viewer, target), cutMinute(rollcall.MicrosOf(now)))
+}
+
+// put stores a value; nil takes it away.
+func put[V any](m map[string]V, key string, v *V) {
+	if v == nil {
+		delete(m, key)
+		return
+	}
+	m[key] = *v
+}
+
+// subject is all that is known of a user.
+func (r *records) subject(id string) subject {
+	s := subject{id: id, groups: r.groups[id]}
+	if v, exists := r.views[id]; exists {
+		s.view = &v
+	}
+	if data, exists := r.policies[id]; exists {
+		w, err := decodePolicy(data)
+		if err != nil {
+			panic(err) // it was decoded when it was read
+		}
+		s.policy = compile(w)
+	}
+	return s
+}
+
+// subject is all that is known of a target; of one that is watched it is kept.
+func (b *board) subject(id string) subject {
+	if t := b.targets[id]; t != nil {
+		return t.subject
+	}
+	return b.known.subject(id)
+}
+
+// beholder is who looks. The verdict counts only if an application decides.
+func (b *board) beholder(viewer string, verdict wire.Granularity) beholder {
+	return beholder{id: viewer, groups: b.known.groups[viewer], asked: b.asks, verdict: verdict}
+}
+
+// look is what a viewer who does not watch a target may know of it.
+func (b *board) look(viewer, target string, verdict wire.Granularity, now time.Time) look {
+	return see(b.subject(target), b.beholder(viewer, verdict), b.defaults, rollcall.MicrosOf(now))
+}
+
+func (b *board) watched(w *watch, now time.Time) look {
+	return see(w.target.subject, b.beholder(w.stream.viewer, w.verdict), b.defaults, rollcall.MicrosOf(now))
 }
 
 // news is what a watch looks like now: what was told, unless it says something else
 // by now. Who left and came back before anybody was told did nothing that the
 // viewer could see, though the keeper observed it at another minute.
 func (b *board) news(w *watch, now time.Time) look {
-	l := b.look(w.stream.viewer, w.target.id, now)
+	l := b.watched(w, now)
 	same := l
 	same.observed = w.told.observed
 	if same == w.told {
@@ -79,23 +146,26 @@ func (b *board) news(w *watch, now time.Time) look {
 
 // apply takes a record into account.
 func (b *board) apply(c change, now time.Time) {
-	views := b.views
 	if b.loading != nil {
-		views = b.loading
+		b.loading.apply(c)
+		return
 	}
-	if c.view == nil {
-		delete(views, c.user)
-	} else {
-		views[c.user] = *c.view
-	}
-	if t := b.targets[c.user]; t != nil && b.loading == nil {
+	b.known.apply(c)
+	if t := b.targets[c.user]; t != nil {
+		t.subject = b.known.subject(c.user)
 		b.review(t, now)
+	}
+	if s := b.streams[c.user]; s != nil && c.kind == subjects.KindGroups {
+		// The groups of a viewer count for all that it watches.
+		for _, id := range slices.Sorted(maps.Keys(s.watches)) {
+			b.check(s.watches[id], now)
+		}
 	}
 }
 
 // reload begins to read the bucket anew. What is known stays until all is read.
 func (b *board) reload() {
-	b.loading = make(map[string]View)
+	b.loading = newRecords()
 	b.health.rollBack()
 }
 
@@ -104,33 +174,75 @@ func (b *board) loaded(now time.Time) {
 	if b.loading == nil {
 		return
 	}
-	b.views, b.loading = b.loading, nil
-	for _, t := range b.targets {
+	b.known, b.loading = b.loading, nil
+	for _, id := range slices.Sorted(maps.Keys(b.targets)) {
+		t := b.targets[id]
+		t.subject = b.known.subject(id)
 		b.review(t, now)
 	}
 }
 
-func (b *board) ready() bool { return b.views != nil }
+func (b *board) ready() bool { return b.known != nil }
+
+// Reviews go in steps, so that a target whom very many watch leaves room for others:
+// reviewStep watches a step, and at most reviewLimit in one flush.
+const (
+	reviewStep  = 512
+	reviewLimit = 4096
+)
 
 // review tells whoever watches a target, if it looks different to them now.
 func (b *board) review(t *target, now time.Time) {
-	for _, w := range t.watches {
-		switch {
-		case w.pending:
-			b.merged++
-		case b.news(w, now) != w.told:
-			w.stream.wait(w)
-			b.retime(w.stream, now)
-		}
-	}
+	t.unreviewed = len(t.watches)
 	b.awaitFlip(t, now)
+	b.reviewSome(t, now)
 }
 
-// awaitFlip comes back to a target when "recently" ends.
+// reviewSome goes on with a review, from the last watch to the first: one that ends
+// meanwhile moves the last into its place, which is then looked at twice at worst,
+// and one that begins knows what there is to see.
+func (b *board) reviewSome(t *target, now time.Time) {
+	n := min(t.unreviewed, len(t.watches))
+	for end := max(0, n-reviewStep); n > end; {
+		n--
+		b.check(t.watches[n], now)
+		b.reviewed++
+	}
+	t.unreviewed = n
+	var next time.Time
+	if n > 0 {
+		next = now
+		if t.rest.run == nil {
+			t.rest.run = func(now time.Time) { b.reviewSome(t, now) }
+		}
+	}
+	b.agenda.set(&t.rest, next)
+}
+
+// check lets a watch wait to be told, if its target looks different now.
+func (b *board) check(w *watch, now time.Time) {
+	switch {
+	case w.pending:
+		b.merged++
+	case b.news(w, now) != w.told:
+		w.stream.wait(w)
+		b.retime(w.stream, now)
+	}
+}
+
+// awaitFlip comes back to a target when it looks different by itself: when "recently"
+// ends, or what it says of itself.
 func (b *board) awaitFlip(t *target, now time.Time) {
+	s, instant := t.subject, rollcall.MicrosOf(now)
+	flip := s.policy.next(instant)
+	if shown := s.policy.shown(s.view, instant); shown != nil {
+		if stale := staleAt(*shown, instant); stale != 0 && (flip == 0 || stale < flip) {
+			flip = stale
+		}
+	}
 	var at time.Time
-	if stale := staleAt(b.views[t.id], rollcall.MicrosOf(now)); stale != 0 {
-		at = stale.Time()
+	if flip != 0 {
+		at = flip.Time()
 	}
 	if t.flip.run == nil {
 		t.flip.run = func(now time.Time) { b.review(t, now) }
@@ -169,7 +281,8 @@ const pace = 100 * time.Microsecond
 // announceAll sends every stream its position with the next seq.
 func (b *board) announceAll(now time.Time) {
 	at := now
-	for _, s := range b.streams {
+	for _, viewer := range slices.Sorted(maps.Keys(b.streams)) {
+		s := b.streams[viewer]
 		// A position that is still to be repeated must not tell of a feed that was
 		// not announced: it would pass for the announcement.
 		if len(s.watches) > 0 || !s.confirmAt.IsZero() {
@@ -182,7 +295,8 @@ func (b *board) announceAll(now time.Time) {
 // confirmAll repeats every stream's position: messages may have been lost.
 func (b *board) confirmAll(now time.Time) {
 	at := now
-	for _, s := range b.streams {
+	for _, viewer := range slices.Sorted(maps.Keys(b.streams)) {
+		s := b.streams[viewer]
 		if len(s.watches) > 0 {
 			s.confirmAt, at = at, at.Add(pace)
 			b.retime(s, now)
@@ -194,8 +308,8 @@ func (b *board) confirmAll(now time.Time) {
 // come back, zero if only something else can give work.
 func (b *board) flush(now time.Time, limit int) (messages []message, next time.Time) {
 	b.checkFeed(now)
-	b.out = nil
-	for len(b.out) < limit {
+	b.out, b.reviewed = nil, 0
+	for len(b.out) < limit && b.reviewed < reviewLimit {
 		t := b.agenda.pop(now)
 		if t == nil {
 			break
@@ -216,6 +330,9 @@ func (b *board) serve(s *stream, now time.Time) {
 	if reached(s.deadline, now) {
 		b.expire(s, now)
 		return
+	}
+	if reached(s.sightAt, now) || reached(s.doubtAt, now) {
+		b.question(s, now)
 	}
 	switch {
 	case reached(s.announceAt, now):
@@ -268,6 +385,7 @@ func (b *board) end(w *watch) {
 	b.interests--
 	if len(w.target.watches) == 0 {
 		b.agenda.set(&w.target.flip, time.Time{})
+		b.agenda.set(&w.target.rest, time.Time{})
 		delete(b.targets, w.target.id)
 	}
 }
@@ -275,5 +393,6 @@ func (b *board) end(w *watch) {
 // empty forgets what a stream without targets had to say.
 func (b *board) empty(s *stream) {
 	clear(s.pending)
-	s.pending, s.parts, s.announceAt, s.confirmAt = nil, nil, time.Time{}, time.Time{}
+	s.pending, s.parts, s.doubts = nil, nil, nil
+	s.announceAt, s.confirmAt, s.sightAt, s.doubtAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }

@@ -9,24 +9,20 @@ import (
 	"github.com/rollcall-io/rollcall"
 )
 
-type coarse struct{}
-
-func (coarse) Sight(_, target string) rollcall.Granularity { return rollcall.Coarse }
-
 func TestRecentlyIsToldToEnd(t *testing.T) {
 	now := begin.Add(12345 * time.Millisecond)
-	b := newBoard(boardConfig{generation: 1, policy: coarse{}, window: DefaultWindow, ttl: DefaultInterestTTL, outage: outage, maxPayload: 1 << 20}, now)
+	b := newBoard(boardConfig{generation: 1, defaults: Defaults{rollcall.Coarse, rollcall.Coarse, rollcall.Coarse}, window: DefaultWindow, ttl: DefaultInterestTTL, outage: outage, maxPayload: 1 << 20}, now)
 	b.loaded(now)
-	b.apply(change{"bob", &View{State: rollcall.Active}}, now)
-	b.subscribe(nil, "alice", b.plan("alice", []string{"bob"}, now), now)
-	b.apply(change{"bob", &View{Seen: rollcall.MicrosOf(now)}}, now)
+	b.apply(viewOf("bob", &View{State: rollcall.Active}), now)
+	b.subscribe(nil, "alice", b.plan("alice", []string{"bob"}, now), nil, now)
+	b.apply(viewOf("bob", &View{Seen: rollcall.MicrosOf(now)}), now)
 	told := map[time.Time]string{}
 	for end := now.Add(25 * time.Hour); now.Before(end); now = now.Add(time.Second) {
 		b.pulse(1, 0, now)
 		b.refresh(nil, "alice", now)
 		messages, _ := b.flush(now, batch)
 		for _, m := range messages {
-			if len(m.told) > 0 {
+			if m.told > 0 {
 				told[now] = string(m.data)
 			}
 		}
@@ -39,18 +35,18 @@ func TestRecentlyIsToldToEnd(t *testing.T) {
 
 func TestAReturnBeforeAnybodyWasToldIsNotTold(t *testing.T) {
 	now := begin
-	b := newBoard(boardConfig{generation: 1, policy: Everyone{}, window: DefaultWindow, ttl: time.Hour, outage: outage, maxPayload: 1 << 20}, now)
+	b := newBoard(boardConfig{generation: 1, defaults: Open, window: DefaultWindow, ttl: time.Hour, outage: outage, maxPayload: 1 << 20}, now)
 	b.loaded(now)
 	bob := func(state rollcall.State) {
-		b.apply(change{"bob", &View{State: state, Observed: rollcall.MicrosOf(now), Seen: rollcall.MicrosOf(now)}}, now)
+		b.apply(viewOf("bob", &View{State: state, Observed: rollcall.MicrosOf(now), Seen: rollcall.MicrosOf(now)}), now)
 	}
 	bob(rollcall.Active)
-	b.subscribe(nil, "alice", b.plan("alice", []string{"bob", "carol"}, now), now)
-	before := string(b.get(nil, "alice", []string{"bob"}, now))
+	b.subscribe(nil, "alice", b.plan("alice", []string{"bob", "carol"}, now), nil, now)
+	before := string(b.get(nil, "alice", []string{"bob"}, nil, now))
 
 	now = now.Add(10 * time.Minute)
 	b.pulse(1, 0, now)
-	b.apply(change{"carol", &View{State: rollcall.Active}}, now) // opens the window
+	b.apply(viewOf("carol", &View{State: rollcall.Active}), now) // opens the window
 	b.flush(now, batch)
 	bob(rollcall.Offline)
 	now = now.Add(DefaultWindow / 2)
@@ -64,24 +60,24 @@ func TestAReturnBeforeAnybodyWasToldIsNotTold(t *testing.T) {
 		}
 	}
 	// The same version never stands for two things, so an answer says the same too.
-	if after := string(b.get(nil, "alice", []string{"bob"}, now)); after[strings.Index(after, "views"):] != before[strings.Index(before, "views"):] {
+	if after := string(b.get(nil, "alice", []string{"bob"}, nil, now)); after[strings.Index(after, "views"):] != before[strings.Index(before, "views"):] {
 		t.Errorf("the answer was %s and is %s", before, after)
 	}
 }
 
 func TestASmallMessageLimitSendsOneByOne(t *testing.T) {
 	now := begin
-	b := newBoard(boardConfig{generation: 1, policy: Everyone{}, window: DefaultWindow, ttl: time.Hour, outage: outage, maxPayload: 1024}, now)
+	b := newBoard(boardConfig{generation: 1, defaults: Open, window: DefaultWindow, ttl: time.Hour, outage: outage, maxPayload: 1024}, now)
 	b.loaded(now)
-	b.subscribe(nil, "alice", b.plan("alice", []string{"bob", "carol"}, now), now)
+	b.subscribe(nil, "alice", b.plan("alice", []string{"bob", "carol"}, now), nil, now)
 	for _, id := range []string{"bob", "carol"} {
-		b.apply(change{id, &View{State: rollcall.Active}}, now)
+		b.apply(viewOf(id, &View{State: rollcall.Active}), now)
 	}
 	told := 0
 	for range 2 {
 		messages, _ := b.flush(now, batch)
 		for _, m := range messages {
-			if told += len(m.told); len(m.data) > 1024 {
+			if told += m.told; len(m.data) > 1024 {
 				t.Errorf("%d bytes: %s", len(m.data), m.data)
 			}
 		}
@@ -94,13 +90,13 @@ func TestASmallMessageLimitSendsOneByOne(t *testing.T) {
 
 func TestAnInterestDoesNotEndWhileARequestIsStored(t *testing.T) {
 	now := begin
-	b := newBoard(boardConfig{generation: 1, policy: Everyone{}, window: DefaultWindow, ttl: time.Minute, outage: outage, maxPayload: 1 << 20}, now)
+	b := newBoard(boardConfig{generation: 1, defaults: Open, window: DefaultWindow, ttl: time.Minute, outage: outage, maxPayload: 1 << 20}, now)
 	b.loaded(now)
 	targets := make([]string, maxPart+1)
 	for i := range targets {
 		targets[i] = fmt.Sprint(i)
 	}
-	b.subscribe(nil, "alice", b.plan("alice", targets, now), now)
+	b.subscribe(nil, "alice", b.plan("alice", targets, now), nil, now)
 	last := targets[maxPart]
 	part := b.streams["alice"].watches[last].part
 
@@ -108,7 +104,7 @@ func TestAnInterestDoesNotEndWhileARequestIsStored(t *testing.T) {
 	p := b.plan("alice", []string{last, "new"}, now)
 	now = now.Add(time.Second) // the store takes its time
 	b.flush(now, batch)
-	b.subscribe(nil, "alice", p, now)
+	b.subscribe(nil, "alice", p, nil, now)
 	if s := b.streams["alice"]; len(s.watches) != maxPart+2 || s.watches[last].part != part {
 		t.Errorf("%d targets, %s in part %d, want %d in part %d", len(s.watches), last, s.watches[last].part, maxPart+2, part)
 	}

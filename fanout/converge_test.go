@@ -11,16 +11,19 @@ import (
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/fanout/viewer"
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
 // A world is boards and clients with a hostile network between them, without NATS:
 // messages get lost, repeated and reordered, answers come late or never, owners
-// crash, and two clients share one viewer id.
+// crash, policies change, and two clients share one viewer id. In some worlds an
+// application decides who may know what, and falls silent at times.
 type world struct {
 	t      *rapid.T
 	now    time.Time
 	names  subjects.Names
-	truth  map[string]View
+	truth  *records
+	app    *app // nil if users' policies decide
 	boards []*board
 	silent bool // no pulses
 	tabs   []*tab
@@ -38,19 +41,23 @@ type tab struct {
 	whole    bool // a watch was not answered: resync everything
 }
 
-// mixed gives every granularity to some target.
-type mixed struct{}
+// An app is an application that decides, for the only viewer there is.
+type app struct {
+	says   verdicts
+	silent bool
+}
 
-func (mixed) Sight(_, target string) rollcall.Granularity {
-	switch target[0] {
-	case 'a':
-		return rollcall.Absent
-	case 'c':
-		return rollcall.Coarse
-	case 'h':
-		return rollcall.Hidden
+func (a *app) verdicts(targets []string) verdicts {
+	if a == nil {
+		return nil
 	}
-	return rollcall.Exact
+	said := make(verdicts)
+	for _, t := range targets {
+		if said[t] = a.says[t]; a.silent {
+			said[t] = wire.Granularity_GRANULARITY_UNSPECIFIED
+		}
+	}
+	return said
 }
 
 const outage = 15 * time.Second
@@ -61,8 +68,14 @@ func newWorld(t *rapid.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		t: t, now: time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC), names: names, truth: make(map[string]View),
-		all: []string{"a1", "c1", "c2", "h1", "x1", "x2", "x3", "x4"},
+		t: t, now: time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC), names: names, truth: newRecords(),
+		all: []string{"a1", "b1", "c1", "x1", "x2", "x3", alice},
+	}
+	if rapid.Bool().Draw(t, "an application decides") {
+		w.app = &app{says: make(verdicts)}
+		for _, user := range w.all {
+			w.app.says[user] = wire.Granularity_GRANULARITY_EXACT
+		}
 	}
 	for shard := range names.Shards() {
 		w.boards = append(w.boards, w.board(shard, 100))
@@ -77,13 +90,21 @@ func newWorld(t *rapid.T) *world {
 
 func (w *world) board(shard int, generation uint64) *board {
 	b := newBoard(boardConfig{
-		shard: shard, generation: generation, policy: mixed{}, window: DefaultWindow, ttl: DefaultInterestTTL,
-		outage: outage, maxPayload: 1 << 20,
+		shard: shard, generation: generation, defaults: Open, asks: w.app != nil, window: DefaultWindow,
+		ttl: DefaultInterestTTL, sightTTL: DefaultSightTTL, outage: outage, maxPayload: 1 << 20,
 	}, w.now)
-	for user, v := range w.truth {
+	for user, v := range w.truth.views {
 		if w.names.Shard(user) == shard {
-			b.apply(change{user, &v}, w.now)
+			b.apply(viewOf(user, &v), w.now)
 		}
+	}
+	for user, p := range w.truth.policies {
+		if w.names.Shard(user) == shard {
+			b.apply(change{user: user, kind: subjects.KindPolicy, policy: &p}, w.now)
+		}
+	}
+	for user, groups := range w.truth.groups {
+		b.apply(change{user: user, kind: subjects.KindGroups, groups: &groups}, w.now)
 	}
 	b.loaded(w.now)
 	return b
@@ -93,6 +114,10 @@ func (w *world) board(shard int, generation uint64) *board {
 func (w *world) flush() {
 	for _, b := range w.boards {
 		messages, _ := b.flush(w.now, batch)
+		for _, q := range b.questions {
+			b.answered(q.viewer, w.app.verdicts(q.targets), w.now)
+		}
+		b.questions = nil
 		for _, m := range messages {
 			decoded, err := subjects.DecodeMessage(m.data)
 			if err != nil {
@@ -148,7 +173,7 @@ const alice = "alice"
 
 func (w *world) subscribe(tab *tab, targets []string, base func(subjects.Reply) map[int]bool) {
 	w.request(tab, targets, func(b *board, data []byte, part []string) []byte {
-		return b.subscribe(data, alice, b.plan(alice, part, w.now), w.now)
+		return b.subscribe(data, alice, b.plan(alice, part, w.now), w.app.verdicts(part), w.now)
 	}, func(reply subjects.Reply) {
 		if !tab.reducer.Reply(reply, viewer.Answer{Asked: targets, Base: base(reply)}, w.now) {
 			tab.whole = true // from a former owner: ask again
@@ -283,17 +308,79 @@ func (w *world) takeOver(shard int) {
 }
 
 func (w *world) set(user string, v *View) {
-	if v == nil {
-		delete(w.truth, user)
-	} else {
-		w.truth[user] = *v
+	w.truth.apply(viewOf(user, v))
+	w.boards[w.names.Shard(user)].apply(viewOf(user, v), w.now)
+}
+
+// amend changes a policy as the service does.
+func (w *world) amend(op subjects.PolicyOp, user string, r subjects.PolicyRequest) {
+	old := dossier{groups: w.truth.groups[user]}
+	if data, exists := w.truth.policies[user]; exists {
+		old.policy, _ = decodePolicy(data)
 	}
-	w.boards[w.names.Shard(user)].apply(change{user, v}, w.now)
+	changed, err := old.amend(op, r, w.truth.subject(user).view, rollcall.MicrosOf(w.now))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	policy := change{user: user, kind: subjects.KindPolicy}
+	if changed.policy != nil {
+		data, err := subjects.Encode(changed.policy)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		policy.policy = &data
+	}
+	groups := change{user: user, kind: subjects.KindGroups}
+	if len(changed.groups) > 0 {
+		groups.groups = &changed.groups
+	}
+	w.truth.apply(policy)
+	w.boards[w.names.Shard(user)].apply(policy, w.now)
+	w.truth.apply(groups)
+	for _, b := range w.boards {
+		b.apply(groups, w.now)
+	}
+}
+
+// drawPolicy draws an operation that changes what viewer sees of somebody.
+func drawPolicy(t *rapid.T, viewer string, now time.Time) (subjects.PolicyOp, subjects.PolicyRequest) {
+	op := rapid.SampledFrom(subjects.PolicyOps[1:]).Draw(t, "op")
+	granularity := func(label string) *rollcall.Granularity {
+		return new(rollcall.Granularity(rapid.IntRange(0, 3).Draw(t, label)))
+	}
+	r := subjects.PolicyRequest{Users: []string{viewer}, Groups: []string{rapid.SampledFrom([]string{"blue", "green"}).Draw(t, "group")}}
+	switch op {
+	case subjects.PolicySet:
+		switch rapid.IntRange(0, 3).Draw(t, "relation") {
+		case 0:
+			r.Contact = granularity("contact")
+		case 1:
+			r.Member = granularity("member")
+		case 2:
+			r.Everyone = granularity("everyone")
+		case 3:
+			r.Default = []string{subjects.RelationEveryone}
+		}
+	case subjects.PolicyAllow:
+		r.Granularity = granularity("granularity")
+	case subjects.PolicyStatus:
+		r.Status = &subjects.ManualStatus{
+			Availability: rollcall.Availability(rapid.IntRange(0, 3).Draw(t, "availability")),
+			Text:         rapid.SampledFrom([]string{"", "lunch"}).Draw(t, "text"), Priority: rapid.IntRange(0, 2).Draw(t, "priority"),
+		}
+		if s := rapid.IntRange(0, 200).Draw(t, "seconds"); s > 0 {
+			r.Status.Until = now.Add(time.Duration(s) * time.Second)
+		}
+	}
+	return op, r
 }
 
 // settle lets everything arrive and the clients repair what they noticed.
 func (w *world) settle() {
 	w.silent = false
+	if w.app != nil {
+		w.app.silent = false
+	}
 	for range 12 {
 		w.pass(4 * time.Second)
 		for _, tab := range w.tabs {
@@ -317,8 +404,9 @@ func (w *world) checkTruth() {
 			state, ok := tab.reducer.State(t)
 			got := fmt.Sprintf("%+v", state.View)
 			want := look{}
-			if v, exists := w.truth[t]; exists && tab.wanted[t] {
-				want = trim(v, mixed{}.Sight(alice, t), cutMinute(rollcall.MicrosOf(w.now)))
+			if tab.wanted[t] {
+				by := beholder{id: alice, groups: w.truth.groups[alice], asked: w.app != nil, verdict: w.app.verdicts(w.all)[t]}
+				want = see(w.truth.subject(t), by, Open, rollcall.MicrosOf(w.now))
 			}
 			// A view that changed and changed back unseen was observed when it was told.
 			if seen := state.View.ObservedAtMinute; !seen.IsZero() && seen < want.observed {
@@ -346,6 +434,22 @@ func TestClientsConverge(t *testing.T) {
 					v.Seen = v.Observed.Add(-time.Duration(draw(rapid.IntRange(0, 30), "hours")) * time.Hour)
 				}
 				w.set(rapid.SampledFrom(w.all).Draw(t, "user"), &v)
+			}),
+			"policy": act("policy", func() {
+				user := rapid.SampledFrom(w.all).Draw(t, "user")
+				op, r := drawPolicy(t, alice, w.now)
+				w.amend(op, user, r)
+			}),
+			"application": act("application", func() {
+				if w.app == nil {
+					return
+				}
+				user := rapid.SampledFrom(w.all).Draw(t, "user")
+				w.app.says[user] = wire.Granularity(rapid.IntRange(1, 4).Draw(t, "verdict"))
+				w.app.silent = rapid.IntRange(0, 3).Draw(t, "silent") == 0
+				for _, b := range w.boards {
+					b.doubt("", user, w.now)
+				}
 			}),
 			"delete":    act("delete", func() { w.set(rapid.SampledFrom(w.all).Draw(t, "user"), nil) }),
 			"watch":     act("watch", func() { w.watch(anyTab.Draw(t, "tab"), some.Draw(t, "targets")) }),

@@ -11,9 +11,9 @@ import (
 // The appenders write what encoding/json would write for the types of package
 // subjects, in a tenth of the time; a property test holds them equal.
 
-// maxViewBytes is more than any view takes: two strings of which every byte is
+// maxViewBytes is more than any view takes: three strings of which every byte is
 // escaped, and the fixed parts.
-const maxViewBytes = 6*(128+subjects.MaxActivity) + 256
+const maxViewBytes = 6*(128+subjects.MaxActivity+subjects.MaxStatusText) + 256
 
 func appendView(b []byte, target string, l look, version uint64) []byte {
 	b = append(b, `{"target":`...)
@@ -29,6 +29,15 @@ func appendView(b []byte, target string, l look, version uint64) []byte {
 	if l.activity != "" {
 		b = append(b, `,"activity":`...)
 		b = appendString(b, l.activity)
+	}
+	if availability := l.availabilityName(); availability != "" {
+		b = append(b, `,"availability":"`...)
+		b = append(b, availability...)
+		b = append(b, '"')
+	}
+	if l.text != "" {
+		b = append(b, `,"text":`...)
+		b = appendString(b, l.text)
 	}
 	b = append(b, `,"version":`...)
 	b = strconv.AppendUint(b, version, 10)

@@ -24,7 +24,8 @@ type Fanout struct {
 	cfg     Config
 	metrics *metrics
 	fabric  fabric.Fabric // known once Run has begun
-	desks   []chan call
+	asker   *asker        // nil if users' policies decide
+	desks   []*desk
 	// background runs work that a request leaves behind; Run waits for it.
 	background func(work func())
 	ready      chan struct{}
@@ -80,6 +81,7 @@ func (f *Fanout) run(ctx context.Context) error {
 		return fmt.Errorf("fanout: %w", err)
 	}
 	f.fabric = found
+	f.asker = f.newAsker()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	group, ctx := errgroup.WithContext(ctx)
@@ -89,6 +91,13 @@ func (f *Fanout) run(ctx context.Context) error {
 		group.Wait() // the desks, which end with ctx
 		return err
 	}
+	deafen, err := f.hearChanges()
+	if err != nil {
+		end()
+		group.Wait()
+		return err
+	}
+	defer deafen()
 	group.Go(func() error { f.followConnection(ctx); return nil })
 	group.Go(func() error {
 		// Nothing is left to do when no shard can be owned any more.

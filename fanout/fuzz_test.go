@@ -51,7 +51,7 @@ func FuzzInterestPart(f *testing.F) {
 		if p.part < 0 || p.part >= maxParts || rollcall.CheckID(p.viewer) != nil || len(p.targets) > maxPart {
 			t.Fatalf("%+v", p)
 		}
-		b := newBoard(boardConfig{policy: Everyone{}, ttl: DefaultInterestTTL, maxPayload: 1 << 20}, begin)
+		b := newBoard(boardConfig{defaults: Open, ttl: DefaultInterestTTL, maxPayload: 1 << 20}, begin)
 		b.loaded(begin)
 		b.restore(p.viewer, p.part, p.targets, begin, begin)
 		b.flush(begin, batch)

@@ -32,29 +32,24 @@ func TestAnUnreadableOwnerRecordStopsNobody(t *testing.T) {
 	})
 }
 
-// broken is an application's policy with a defect.
-type broken struct{}
-
-func (broken) Sight(_, target string) rollcall.Granularity {
-	if target == "bad" {
-		panic("defect")
-	}
-	return rollcall.Exact
-}
-
-func TestADefectOfThePolicyRefusesOneRequestOnly(t *testing.T) {
+func TestADefectOfTheApplicationShowsNothingToOneRequestOnly(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		s := stage.New(t, 1)
 		s.Set("bad", rollcall.Active)
 		s.Set("bob", rollcall.Active)
-		s.Start(fanout.Config{Policy: broken{}})
+		s.Start(fanout.Config{Sights: decide(func(_, target string) rollcall.Granularity {
+			if target == "bad" {
+				panic("defect")
+			}
+			return rollcall.Exact
+		})})
 		v := newRaw(s, "alice")
 		for _, op := range []subjects.Op{subjects.OpGet, subjects.OpSubscribe} {
-			if _, refusal := v.ask(op, body("bad")); refusal == nil || refusal.Code != subjects.CodeInternal {
-				t.Errorf("%s: %v, want %s", op, refusal, subjects.CodeInternal)
+			if got := views(v.do(op, "bad"))["bad"].Status; got != rollcall.StatusUnknown {
+				t.Errorf("%s: %q", op, got)
 			}
 		}
-		if seen := views(v.do(subjects.OpSubscribe, "bob")); len(seen) != 1 {
+		if seen := views(v.do(subjects.OpSubscribe, "bob")); seen["bob"].Status != rollcall.StatusOnline {
 			t.Errorf("snapshot %+v", seen)
 		}
 		s.Set("bob", rollcall.Offline)

@@ -1,10 +1,12 @@
 package fanout
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
 // maxPart is how many targets one record of an interest holds: a change of few
@@ -106,7 +108,7 @@ func (p *plan) collect(touched map[int]bool, watches map[string]*watch) {
 
 // subscribe registers the targets of a plan and appends the snapshot, in one step,
 // so that a later change is either in the snapshot or becomes an event.
-func (b *board) subscribe(data []byte, viewer string, p plan, now time.Time) []byte {
+func (b *board) subscribe(data []byte, viewer string, p plan, said verdicts, now time.Time) []byte {
 	s := b.stream(viewer)
 	s.deadline, s.parts = now.Add(b.ttl), p.parts
 	if len(p.place) > 0 {
@@ -114,23 +116,25 @@ func (b *board) subscribe(data []byte, viewer string, p plan, now time.Time) []b
 	}
 	for _, id := range p.targets {
 		if s.watches[id] == nil {
-			b.watch(s, id, p.place[id], now)
+			b.watch(s, id, p.place[id], said[id], now)
 		}
 	}
-	data = b.snapshot(data, viewer, s, p.targets, now)
+	b.hear(s, said, now)
+	data = b.snapshot(data, viewer, s, p.targets, said, now)
 	b.retime(s, now)
 	return data
 }
 
-func (b *board) watch(s *stream, id string, part int, now time.Time) {
+func (b *board) watch(s *stream, id string, part int, verdict wire.Granularity, now time.Time) {
 	t := b.targets[id]
 	if t == nil {
-		t = &target{id: id}
+		t = &target{subject: b.known.subject(id)}
 		b.targets[id] = t
 		b.awaitFlip(t, now)
 	}
-	w := &watch{stream: s, part: part, told: b.look(s.viewer, id, now), count: s.counter}
+	w := &watch{stream: s, part: part, verdict: verdict, count: s.counter}
 	t.add(w)
+	w.told = b.watched(w, now)
 	s.watches[id] = w
 	b.interests++
 }
@@ -143,9 +147,12 @@ func (b *board) restore(viewer string, n int, targets []string, written, now tim
 		s.parts = append(s.parts, part{})
 	}
 	s.parts[n].written = written
+	if b.asks {
+		s.sightAt = now.Add(sightRetry)
+	}
 	for _, id := range targets {
 		if s.watches[id] == nil {
-			b.watch(s, id, n, now)
+			b.watch(s, id, n, wire.Granularity_GRANULARITY_UNSPECIFIED, now)
 			s.parts[n].targets++
 		}
 	}
@@ -161,9 +168,7 @@ func (b *board) unsubscribe(viewer string, targets []string, all bool, now time.
 	}
 	var ended []*watch
 	if all {
-		for _, w := range s.watches {
-			ended = append(ended, w)
-		}
+		ended = slices.Collect(maps.Values(s.watches))
 	}
 	for _, id := range targets {
 		if w := s.watches[id]; w != nil {

@@ -14,17 +14,18 @@ import (
 const codeOK subjects.Code = "ok"
 
 type metrics struct {
-	events    prometheus.Counter // changes told
-	messages  prometheus.Counter
-	coalesced prometheus.Counter
-	malformed prometheus.Counter
-	failed    prometheus.Counter
-	resyncs   prometheus.Counter
-	requests  *prometheus.CounterVec
-	stalls    *prometheus.CounterVec
-	streams   *prometheus.GaugeVec
-	interests *prometheus.GaugeVec
-	latency   prometheus.Histogram
+	events     prometheus.Counter // changes told
+	messages   prometheus.Counter
+	coalesced  prometheus.Counter
+	malformed  prometheus.Counter
+	failed     prometheus.Counter
+	resyncs    prometheus.Counter
+	unanswered prometheus.Counter
+	requests   *prometheus.CounterVec
+	stalls     *prometheus.CounterVec
+	streams    *prometheus.GaugeVec
+	interests  *prometheus.GaugeVec
+	latency    prometheus.Histogram
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -39,16 +40,17 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: space, Subsystem: system, Name: name, Help: help}, []string{"shard"})
 	}
 	m := &metrics{
-		events:    counter("events_total", "Changes told to viewers."),
-		messages:  counter("messages_total", "Messages published to viewers."),
-		coalesced: counter("coalesced_total", "Changes that were merged into one not yet told."),
-		malformed: counter("malformed_total", "Records and pulses that could not be read."),
-		failed:    counter("publish_failures_total", "Messages that the connection refused; viewers see a gap."),
-		resyncs:   counter("resyncs_total", "Subscribe requests for targets that were all subscribed to already."),
-		requests:  vector("requests_total", "Requests by operation and result.", "op", "code"),
-		stalls:    vector("stalls_total", "Stalls of a shard's feed by reason.", "reason"),
-		streams:   gauge("streams", "Viewers with an interest in the shard, or with one that ended just now."),
-		interests: gauge("interests", "Targets that are watched, summed over viewers."),
+		events:     counter("events_total", "Changes told to viewers."),
+		messages:   counter("messages_total", "Messages published to viewers."),
+		coalesced:  counter("coalesced_total", "Changes that were merged into one not yet told."),
+		malformed:  counter("malformed_total", "Records and pulses that could not be read."),
+		failed:     counter("publish_failures_total", "Messages that the connection refused; viewers see a gap."),
+		resyncs:    counter("resyncs_total", "Subscribe requests for targets that were all subscribed to already."),
+		unanswered: counter("sights_unanswered_total", "Questions to the application that decides who may know what which it did not answer."),
+		requests:   vector("requests_total", "Requests by operation and result.", "op", "code"),
+		stalls:     vector("stalls_total", "Stalls of a shard's feed by reason.", "reason"),
+		streams:    gauge("streams", "Viewers with an interest in the shard, or with one that ended just now."),
+		interests:  gauge("interests", "Targets that are watched, summed over viewers."),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: space, Subsystem: system, Name: "delivery_seconds",
 			Help:    "From the keeper's observation of a change to its publication.",
@@ -60,7 +62,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	var failures []error
 	for _, c := range []prometheus.Collector{
-		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.requests, m.stalls, m.streams, m.interests, m.latency,
+		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.latency,
 	} {
 		failures = append(failures, r.Register(c))
 	}
@@ -70,10 +72,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 // published counts a message that went out.
 func (m *metrics) published(sent message, now time.Time) {
 	m.messages.Inc()
-	m.events.Add(float64(len(sent.told)))
-	for _, v := range sent.told {
-		if v.Observed != 0 {
-			m.latency.Observe(max(0, rollcall.MicrosOf(now).Sub(v.Observed).Seconds()))
+	m.events.Add(float64(sent.told))
+	for _, observed := range sent.observed {
+		if observed != 0 {
+			m.latency.Observe(max(0, rollcall.MicrosOf(now).Sub(observed).Seconds()))
 		}
 	}
 }

@@ -61,7 +61,8 @@ func (f *Fanout) subscribe(ctx context.Context, viewer string, targets []string)
 	if err != nil {
 		return nil, err
 	}
-	plans, err := f.plan(viewer, shares)
+	said := f.ask(ctx, viewer, targets)
+	plans, err := f.plan(viewer, shares, said)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (f *Fanout) subscribe(ctx context.Context, viewer string, targets []string)
 	reply := newReply()
 	for i, s := range shares {
 		s.shard.step(func(b *board, now time.Time) {
-			reply.add(func(data []byte) []byte { return b.subscribe(data, viewer, plans[i], now) })
+			reply.add(func(data []byte) []byte { return b.subscribe(data, viewer, plans[i], said, now) })
 		})
 	}
 	data, err := reply.end(int(f.nc.MaxPayload()))
@@ -86,13 +87,13 @@ func (f *Fanout) subscribe(ctx context.Context, viewer string, targets []string)
 }
 
 // plan checks the limits before anything is changed.
-func (f *Fanout) plan(viewer string, shares []share) ([]plan, error) {
+func (f *Fanout) plan(viewer string, shares []share, said verdicts) ([]plan, error) {
 	plans := make([]plan, len(shares))
 	size, added := 0, 0
 	for i, s := range shares {
 		s.shard.step(func(b *board, now time.Time) {
 			plans[i] = b.plan(viewer, s.targets, now)
-			size += b.size(viewer, s.targets, now)
+			size += b.size(viewer, s.targets, said, now)
 		})
 		added += len(plans[i].place)
 	}
@@ -154,15 +155,16 @@ func (sh *shard) forget(viewer string, targets []string) {
 	sh.store.begin(viewer, writes)
 }
 
-func (f *Fanout) get(viewer string, targets []string) ([]byte, error) {
+func (f *Fanout) get(ctx context.Context, viewer string, targets []string) ([]byte, error) {
 	shares, err := f.shares(targets)
 	if err != nil {
 		return nil, err
 	}
+	said := f.ask(ctx, viewer, targets)
 	reply := newReply()
 	for _, s := range shares {
 		s.shard.step(func(b *board, now time.Time) {
-			reply.add(func(data []byte) []byte { return b.get(data, viewer, s.targets, now) })
+			reply.add(func(data []byte) []byte { return b.get(data, viewer, s.targets, said, now) })
 		})
 	}
 	return reply.end(int(f.nc.MaxPayload()))

@@ -1,6 +1,7 @@
 package fanout_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -13,16 +14,23 @@ import (
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
-// byViewer gives each viewer one granularity for all targets.
-type byViewer map[string]rollcall.Granularity
-
-func (p byViewer) Sight(viewer, _ string) rollcall.Granularity { return p[viewer] }
+// decide is an application that decides for one viewer and target at a time.
+func decide(one func(viewer, target string) rollcall.Granularity) fanout.Sights {
+	return fanout.SightsFunc(func(_ context.Context, viewer string, targets []string) ([]rollcall.Granularity, error) {
+		var all []rollcall.Granularity
+		for _, t := range targets {
+			all = append(all, one(viewer, t))
+		}
+		return all, nil
+	})
+}
 
 func TestEachViewerSeesItsOwnKindOnly(t *testing.T) { // scenarios 31, 32, 35
 	lab.Bubble(t, func(t *testing.T) {
 		s := stage.New(t, 1)
 		s.Set("bob", rollcall.Active)
-		s.Start(fanout.Config{Policy: byViewer{"exact": rollcall.Exact, "coarse": rollcall.Coarse, "hidden": rollcall.Hidden}})
+		granularities := map[string]rollcall.Granularity{"exact": rollcall.Exact, "coarse": rollcall.Coarse, "hidden": rollcall.Hidden}
+		s.Start(fanout.Config{Sights: decide(func(viewer, _ string) rollcall.Granularity { return granularities[viewer] })})
 		exact, coarse, hidden, blocked := newRaw(s, "exact"), newRaw(s, "coarse"), newRaw(s, "hidden"), newRaw(s, "blocked")
 		first := map[string]rollcall.Status{}
 		for _, v := range []*raw{exact, coarse, hidden, blocked} {
@@ -69,21 +77,16 @@ func TestEachViewerSeesItsOwnKindOnly(t *testing.T) { // scenarios 31, 32, 35
 	})
 }
 
-// blocks hides what begins with "blocked".
-type blocks struct{}
-
-func (blocks) Sight(_, target string) rollcall.Granularity {
-	if strings.HasPrefix(target, "blocked") {
-		return rollcall.Absent
-	}
-	return rollcall.Exact
-}
-
 func TestABlockLooksLikeAUserWhoNeverExisted(t *testing.T) { // scenarios 30, 34
 	lab.Bubble(t, func(t *testing.T) {
 		s := stage.New(t, 2)
 		s.PutAll([]string{"blocked-1", "blocked-2", "friend"}, rollcall.Active)
-		s.Start(fanout.Config{Policy: blocks{}})
+		s.Start(fanout.Config{Sights: decide(func(_, target string) rollcall.Granularity {
+			if strings.HasPrefix(target, "blocked") {
+				return rollcall.Absent
+			}
+			return rollcall.Exact
+		})})
 		one, other := newRaw(s, "one"), newRaw(s, "two")
 		same := func(op subjects.Op, a, b []string) {
 			t.Helper()

@@ -52,6 +52,9 @@ func (sh *shard) take() ([]message, time.Time) {
 	defer sh.mu.Unlock()
 	b, m := sh.board, sh.fanout.metrics
 	messages, next := b.flush(time.Now(), batch)
+	if len(b.questions) > 0 {
+		signal(sh.asked)
+	}
 	for _, reason := range b.stalls {
 		m.stalls.WithLabelValues(reason).Inc()
 		sh.log.Warn("feed stalled", "reason", reason)
@@ -71,4 +74,15 @@ func (sh *shard) reconnected() {
 	defer sh.mu.Unlock()
 	sh.board.confirmAll(time.Now())
 	sh.rouse()
+}
+
+// LongestHold is how long a change that the fanout has read may wait until its
+// message is due, for a viewer of at most so many targets in the shard: every
+// message holds up to 500 changes, and the next one is due after the window or when
+// the stream's rate allows it, whichever is later. Whatever the viewer was told
+// before is accounted for. Sending takes time in addition: a message for every viewer
+// who waits.
+func LongestHold(targets int, window time.Duration) time.Duration {
+	messages := (targets + maxChanges - 1) / maxChanges
+	return time.Duration(messages) * max(window, time.Second/bucketRate)
 }

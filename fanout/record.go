@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unique"
 
@@ -11,29 +12,67 @@ import (
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
-// A change is one record of the views bucket. A nil View says that the user is
-// gone, as if it had never existed.
+// A change is one record of the views bucket. Of the values only that of its kind
+// counts; nil says that the record is gone, as if it had never existed.
 type change struct {
-	user string
-	view *View
+	user   string
+	kind   string // subjects.KindView, KindPolicy or KindGroups
+	view   *View
+	policy *[]byte
+	groups *[]string
 }
 
-// readRecord reads a message of the views bucket; ok is false for a key that holds
-// no user's state.
+func viewOf(user string, v *View) change {
+	return change{user: user, kind: subjects.KindView, view: v}
+}
+
+// readRecord reads a message of the views bucket; ok is false for a key that says
+// nothing about a user.
 func readRecord(bucket string, m feed.Msg) (c change, ok bool, err error) {
-	key := subjects.KVKey(bucket, m.Subject)
-	_, user, err := subjects.ParseKey(key)
-	if err != nil || key != subjects.KeyView(user) {
+	c.kind, c.user, err = subjects.ParseKey(subjects.KVKey(bucket, m.Subject))
+	if err != nil || c.user == "" {
 		return change{}, false, nil
 	}
-	if subjects.KVGone(m.Header) {
-		return change{user: user}, true, nil
+	gone := subjects.KVGone(m.Header)
+	switch c.kind {
+	case subjects.KindView:
+		if !gone {
+			var v View
+			v, err = decodeView(m.Data)
+			c.view = &v
+		}
+	case subjects.KindPolicy:
+		if !gone {
+			_, err = decodePolicy(m.Data)
+			c.policy = &m.Data
+		}
+	case subjects.KindGroups:
+		if !gone {
+			var groups []string
+			groups, err = decodeGroups(m.Data)
+			c.groups = &groups
+		}
+	default:
+		return change{}, false, nil
 	}
-	v, err := decodeView(m.Data)
 	if err != nil {
 		return change{}, false, fmt.Errorf("fanout: record %s: %w", m.Subject, err)
 	}
-	return change{user, &v}, true, nil
+	return c, true, nil
+}
+
+func decodeGroups(b []byte) ([]string, error) {
+	var w wire.Groups
+	if err := subjects.Decode(b, &w); err != nil {
+		return nil, err
+	}
+	if len(w.Groups) > subjects.MaxGroups || !slices.IsSorted(w.Groups) {
+		return nil, fmt.Errorf("%w: groups", subjects.ErrMalformed)
+	}
+	for i, g := range w.Groups {
+		w.Groups[i] = unique.Make(g).Value() // there are few groups and many members
+	}
+	return w.Groups, nil
 }
 
 // latest is the first instant whose year does not fit RFC 3339.

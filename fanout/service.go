@@ -30,9 +30,16 @@ const (
 
 // A call is a request that waits at a desk.
 type call struct {
-	op      subjects.Op
-	viewer  string
+	label   string // of the metrics
+	id      string // of the viewer, or of the user whose policy it is
+	perform func(ctx context.Context, id string, body []byte) ([]byte, error)
 	request micro.Request
+}
+
+// A desk works through the requests of its share of viewers and users.
+type desk struct {
+	queue chan call
+	limits
 }
 
 // serviceVersion is the version of the viewers' contract.
@@ -43,9 +50,9 @@ const serviceVersion = "1.0.0"
 func (f *Fanout) answer(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	f.background = func(work func()) { group.Go(func() error { work(); return nil }) }
 	for range desks {
-		desk := make(chan call, deskQueue)
-		f.desks = append(f.desks, desk)
-		group.Go(func() error { f.work(ctx, desk); return nil })
+		d := &desk{queue: make(chan call, deskQueue), limits: newLimits(f.cfg.RequestRate, f.cfg.RequestBurst)}
+		f.desks = append(f.desks, d)
+		group.Go(func() error { f.work(ctx, d); return nil })
 	}
 	service, err := micro.AddService(f.nc, micro.Config{
 		Name: f.fabric.Service(), Version: serviceVersion, Description: "Presence of users, as far as a viewer may know.",
@@ -55,11 +62,11 @@ func (f *Fanout) answer(ctx context.Context, group *errgroup.Group) (stop func()
 	}
 	stop = func() { service.Stop() } // fails only when the connection is closed already
 	seed := maphash.MakeSeed()
-	for _, op := range subjects.Ops {
-		handler := micro.HandlerFunc(func(r micro.Request) { f.accept(op, seed, r) })
-		if err := service.AddEndpoint(string(op), handler, micro.WithEndpointSubject(f.fabric.Requests(op))); err != nil {
+	for _, e := range f.endpoints() {
+		handler := micro.HandlerFunc(func(r micro.Request) { f.accept(e, seed, r) })
+		if err := service.AddEndpoint(e.label, handler, micro.WithEndpointSubject(e.subject)); err != nil {
 			stop()
-			return nil, fmt.Errorf("fanout: endpoint %s: %w", op, err)
+			return nil, fmt.Errorf("fanout: endpoint %s: %w", e.label, err)
 		}
 	}
 	// The server must know the subscriptions before anybody is told to ask.
@@ -76,78 +83,106 @@ func (f *Fanout) answer(ctx context.Context, group *errgroup.Group) (stop func()
 	return stop, nil
 }
 
+// An endpoint is one operation of the service.
+type endpoint struct {
+	label, subject string
+	allowance      string // before the id: what viewers ask does not use up what their policies may change
+	perform        func(ctx context.Context, id string, body []byte) ([]byte, error)
+}
+
+func (f *Fanout) endpoints() (all []endpoint) {
+	for _, op := range subjects.Ops {
+		all = append(all, endpoint{string(op), f.fabric.Requests(op), "req.", func(ctx context.Context, viewer string, body []byte) ([]byte, error) {
+			return f.performOp(ctx, op, viewer, body)
+		}})
+	}
+	for _, op := range subjects.PolicyOps {
+		all = append(all, endpoint{"policy-" + string(op), f.fabric.Policies(op), "policy.", func(ctx context.Context, user string, body []byte) ([]byte, error) {
+			return f.performPolicy(ctx, op, user, body)
+		}})
+	}
+	return all
+}
+
 // accept hands a request to its viewer's desk.
-func (f *Fanout) accept(op subjects.Op, seed maphash.Seed, r micro.Request) {
-	viewer, err := f.fabric.ParseRequest(r.Subject())
+func (f *Fanout) accept(e endpoint, seed maphash.Seed, r micro.Request) {
+	id, err := f.fabric.ParseRequest(r.Subject())
 	if err != nil {
-		f.refuse(op, r, subjects.Errorf(subjects.CodeInvalidRequest, "viewer: %v", err))
+		f.refuse(e.label, r, subjects.Errorf(subjects.CodeInvalidRequest, "subject: %v", err))
 		return
 	}
-	desk := f.desks[maphash.String(seed, viewer)%desks]
+	d := f.desks[maphash.String(seed, id)%desks]
+	if wait := d.take(e.allowance+id, time.Now()); wait > 0 {
+		f.refuse(e.label, r, subjects.Errorf(subjects.CodeRateLimited, "more than %d requests a second, try again in %s",
+			f.cfg.RequestRate, wait.Round(10*time.Millisecond)))
+		return
+	}
 	select {
-	case desk <- call{op, viewer, r}:
+	case d.queue <- call{e.label, id, e.perform, r}:
 	default:
-		f.refuse(op, r, subjects.Errorf(subjects.CodeUnavailable, "too many requests are waiting"))
+		f.refuse(e.label, r, subjects.Errorf(subjects.CodeUnavailable, "too many requests are waiting"))
 	}
 }
 
-func (f *Fanout) work(ctx context.Context, desk <-chan call) {
+func (f *Fanout) work(ctx context.Context, d *desk) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-desk:
+		case c := <-d.queue:
 			f.handle(ctx, c)
 		}
 	}
 }
 
 func (f *Fanout) handle(ctx context.Context, c call) {
-	data, err := f.perform(ctx, c)
+	data, err := guarded(ctx, c)
 	var refusal *subjects.Error
 	switch {
 	case errors.As(err, &refusal):
-		f.refuse(c.op, c.request, refusal)
+		f.refuse(c.label, c.request, refusal)
 	case err != nil:
-		f.cfg.Logger.Error("request failed", "op", c.op, "err", err)
-		f.refuse(c.op, c.request, subjects.Errorf(subjects.CodeInternal, "internal error"))
+		f.cfg.Logger.Error("request failed", "op", c.label, "err", err)
+		f.refuse(c.label, c.request, subjects.Errorf(subjects.CodeInternal, "internal error"))
 	default:
-		f.metrics.requests.WithLabelValues(string(c.op), string(codeOK)).Inc()
+		f.metrics.requests.WithLabelValues(c.label, string(codeOK)).Inc()
 		f.reply(c.request, &nats.Msg{Data: data})
 	}
 }
 
-// perform carries out a request. One request's defect must not end the service of
+// guarded carries out a request. One request's defect must not end the service of
 // all others, so a panic becomes an internal error.
-func (f *Fanout) perform(ctx context.Context, c call) (data []byte, err error) {
+func guarded(ctx context.Context, c call) (data []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("fanout: panic in %s: %v\n%s", c.op, p, debug.Stack())
+			err = fmt.Errorf("fanout: panic in %s: %v\n%s", c.label, p, debug.Stack())
 		}
 	}()
-	needTargets := c.op == subjects.OpSubscribe || c.op == subjects.OpGet
-	request := subjects.Request{}
-	if c.op != subjects.OpRefresh {
-		if request, err = subjects.DecodeRequest(c.request.Data(), needTargets); err != nil {
-			return nil, err
-		}
+	return c.perform(ctx, c.id, c.request.Data())
+}
+
+// performOp carries out an operation of a viewer.
+func (f *Fanout) performOp(ctx context.Context, op subjects.Op, viewer string, body []byte) ([]byte, error) {
+	if op == subjects.OpRefresh {
+		return f.refresh(ctx, viewer)
 	}
-	switch c.op {
-	case subjects.OpRefresh:
-		return f.refresh(ctx, c.viewer)
-	case subjects.OpGet:
-		return f.get(c.viewer, request.Targets)
+	request, err := subjects.DecodeRequest(body, op != subjects.OpUnsubscribe)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if c.op == subjects.OpUnsubscribe {
-		return f.unsubscribe(ctx, c.viewer, request.Targets)
+	switch op {
+	case subjects.OpGet:
+		return f.get(ctx, viewer, request.Targets)
+	case subjects.OpUnsubscribe:
+		return f.unsubscribe(ctx, viewer, request.Targets)
 	}
-	return f.subscribe(ctx, c.viewer, request.Targets)
+	return f.subscribe(ctx, viewer, request.Targets)
 }
 
-func (f *Fanout) refuse(op subjects.Op, r micro.Request, e *subjects.Error) {
-	f.metrics.requests.WithLabelValues(string(op), string(e.Code)).Inc()
+func (f *Fanout) refuse(label string, r micro.Request, e *subjects.Error) {
+	f.metrics.requests.WithLabelValues(label, string(e.Code)).Inc()
 	f.reply(r, &nats.Msg{Header: nats.Header{
 		micro.ErrorCodeHeader: {string(e.Code)}, micro.ErrorHeader: {e.Message},
 	}})

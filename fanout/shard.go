@@ -29,10 +29,12 @@ type shard struct {
 	lose   context.CancelCauseFunc
 	reader atomic.Pointer[feed.Reader]
 	wake   chan struct{} // there may be something to publish
+	asked  chan struct{} // there may be questions to the application
 	loaded chan struct{} // closed when the views are complete
 
-	mu    sync.Mutex
-	board *board
+	mu       sync.Mutex
+	board    *board
+	progress chan struct{} // closed, and replaced, when more of the bucket is read
 }
 
 func newShard(f *Fanout, g rollcall.Grant) *shard {
@@ -41,10 +43,10 @@ func newShard(f *Fanout, g rollcall.Grant) *shard {
 		log:    f.cfg.Logger.With("shard", g.Shard, "generation", g.Generation),
 		store:  &store{js: f.js, bucket: f.fabric.InterestBucket(g.Shard), ttl: f.cfg.InterestTTL},
 		bucket: f.fabric.ViewsBucket(g.Shard),
-		wake:   make(chan struct{}, 1), loaded: make(chan struct{}),
+		wake:   make(chan struct{}, 1), asked: make(chan struct{}, 1), loaded: make(chan struct{}), progress: make(chan struct{}),
 		board: newBoard(boardConfig{
-			shard: g.Shard, generation: g.Generation, policy: f.cfg.Policy, window: f.cfg.Window,
-			ttl: f.cfg.InterestTTL, outage: f.fabric.Params.Outage, maxPayload: int(f.nc.MaxPayload()),
+			shard: g.Shard, generation: g.Generation, defaults: f.cfg.defaults(), asks: f.asker != nil, window: f.cfg.Window,
+			ttl: f.cfg.InterestTTL, sightTTL: f.cfg.SightTTL, outage: f.fabric.Params.Outage, maxPayload: int(f.nc.MaxPayload()),
 		}, time.Now()),
 	}
 }
@@ -65,6 +67,7 @@ func (sh *shard) run(ctx context.Context) error {
 	group.Go(func() error { return sh.follow(ctx) })
 	group.Go(func() error { return sh.store.watch(ctx, sh.grant.Generation) })
 	group.Go(func() error { return sh.serve(ctx) })
+	group.Go(func() error { return sh.inquire(ctx) })
 	err = group.Wait()
 	if cause := context.Cause(ctx); errors.Is(cause, rollcall.ErrNotOwner) {
 		return cause
@@ -93,7 +96,7 @@ func (sh *shard) serve(ctx context.Context) error {
 		sh.board.restore(p.viewer, p.part, p.targets, p.written, now)
 	}
 	sh.board.announceAll(now)
-	streams, users := len(sh.board.streams), len(sh.board.views)
+	streams, users := len(sh.board.streams), len(sh.board.known.views)
 	sh.mu.Unlock()
 	sh.log.Info("shard loaded", "users", users, "viewers", streams)
 	sh.fanout.admit(sh)
@@ -139,6 +142,8 @@ func (sh *shard) handle(_ context.Context, batch feed.Batch) error {
 	}
 	if n := len(batch.Msgs); n > 0 {
 		sh.board.reach(batch.Msgs[n-1].Seq, now)
+		close(sh.progress)
+		sh.progress = make(chan struct{})
 	}
 	if batch.Pending == 0 {
 		first := !sh.board.ready()
@@ -174,8 +179,7 @@ func (sh *shard) pulse(m *nats.Msg) {
 	sh.rouse()
 }
 
-// step does one step of the board and has the outcome published. The application's
-// policy runs in it; should that panic, the shard goes on for everybody else.
+// step does one step of the board and has the outcome published.
 func (sh *shard) step(do func(b *board, now time.Time)) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -184,9 +188,11 @@ func (sh *shard) step(do func(b *board, now time.Time)) {
 }
 
 // rouse makes publishAll look again.
-func (sh *shard) rouse() {
+func (sh *shard) rouse() { signal(sh.wake) }
+
+func signal(c chan struct{}) {
 	select {
-	case sh.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
 // A stream is what one viewer hears of one shard. It outlives its last target by
@@ -20,6 +22,9 @@ type stream struct {
 	pending    []*watch  // changed since they were told, oldest first
 	announceAt time.Time // the position is due with the next seq; zero for never
 	confirmAt  time.Time // the position is due with the same seq
+	sightAt    time.Time // the application is to be asked about all; zero for never
+	doubtAt    time.Time // the same about doubts
+	doubts     []string
 	sentAt     time.Time
 	tokens     bucket
 	deadline   time.Time // when the interest ends, or the stream if it has no targets
@@ -33,6 +38,8 @@ type watch struct {
 	slot   int // in target.watches; -1 when the watch has ended
 	part   int
 
+	// verdict is what the application said last, if it decides.
+	verdict wire.Granularity
 	// told is the last look that anybody who listens to the stream may have, and
 	// count its version.
 	told  look
@@ -44,9 +51,11 @@ type watch struct {
 
 // A target is a user whom somebody watches.
 type target struct {
-	id      string
-	watches []*watch
-	flip    task // when "recently" ends
+	subject
+	watches    []*watch
+	flip       task // when it looks different by itself
+	rest       task // of a review that is under way
+	unreviewed int  // the watches below are still to be reviewed
 }
 
 func (t *target) add(w *watch) {
@@ -73,7 +82,7 @@ func (s *stream) wait(w *watch) {
 // due is when the stream has something to do.
 func (s *stream) due(now time.Time, window time.Duration) time.Time {
 	at := s.deadline
-	for _, t := range []time.Time{s.announceAt, s.confirmAt, s.tellAt(now, window)} {
+	for _, t := range []time.Time{s.announceAt, s.confirmAt, s.sightAt, s.doubtAt, s.tellAt(now, window)} {
 		if !t.IsZero() && t.Before(at) {
 			at = t
 		}
@@ -99,9 +108,10 @@ func reached(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
 // A message is ready to be published to a viewer.
 type message struct {
-	viewer string
-	data   []byte
-	told   []View // the changes in it, for the metrics
+	viewer   string
+	data     []byte
+	told     int               // changes in it
+	observed []rollcall.Micros // of their states, for the metrics
 }
 
 // Limits of a message.
@@ -125,11 +135,11 @@ func (b *board) tell(s *stream, now time.Time) {
 	limit := b.maxPayload - maxViewBytes
 	done := 0
 	// At least one, whatever the limit: what never went out would be due for ever.
-	for ; done < len(s.pending) && len(m.told) < maxChanges && (len(m.told) == 0 || len(m.data) < limit); done++ {
+	for ; done < len(s.pending) && m.told < maxChanges && (m.told == 0 || len(m.data) < limit); done++ {
 		b.tellOne(&m, s.pending[done], now)
 	}
 	s.pending = slices.Delete(s.pending, 0, done)
-	if len(m.told) == 0 {
+	if m.told == 0 {
 		return
 	}
 	m.data = append(m.data, "]}"...)
@@ -160,13 +170,16 @@ func (b *board) tellOne(m *message, w *watch, now time.Time) {
 		b.count(w, l)
 	}
 	w.owed = false
-	if len(m.told) == 0 {
+	if m.told == 0 {
 		m.data = append(m.data, `,"changes":[`...)
 	} else {
 		m.data = append(m.data, ',')
 	}
 	m.data = appendView(m.data, w.target.id, l, b.version(w.count))
-	m.told = append(m.told, b.views[w.target.id])
+	if v := w.target.view; v != nil {
+		m.observed = append(m.observed, v.Observed)
+	}
+	m.told++
 }
 
 // count makes l what the viewer has been told, under the next version.

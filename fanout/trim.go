@@ -34,7 +34,8 @@ func Trim(v View, g rollcall.Granularity, now rollcall.Micros) (view subjects.Vi
 type look struct {
 	status         statusCode
 	state          rollcall.State
-	activity       string
+	availability   rollcall.Availability
+	activity, text string
 	observed, seen subjects.Minute
 }
 
@@ -106,6 +107,14 @@ func (l look) stateName() string {
 	return l.state.String()
 }
 
+// availabilityName is empty for a target that leaves the word to its devices.
+func (l look) availabilityName() string {
+	if l.availability == rollcall.Available {
+		return ""
+	}
+	return l.availability.String()
+}
+
 // view is the look as viewers read it; a look that is nothing reads as withdrawn.
 func (l look) view(target string, version uint64) subjects.View {
 	if !l.visible() && target == "" {
@@ -113,6 +122,7 @@ func (l look) view(target string, version uint64) subjects.View {
 	}
 	return subjects.View{
 		Target: target, Status: l.statusName(), State: l.stateName(), Activity: l.activity,
+		Availability: l.availabilityName(), Text: l.text,
 		Version: version, ObservedAtMinute: l.observed, LastSeenMinute: l.seen,
 	}
 }

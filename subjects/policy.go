@@ -240,3 +240,29 @@ type SightChange struct {
 	Viewer string `json:"viewer,omitempty"`
 	Target string `json:"target,omitempty"`
 }
+
+// DecodeSightQuestion reads a question to the application.
+func DecodeSightQuestion(b []byte) (SightQuestion, error) {
+	var q SightQuestion
+	err := decodeJSON(b, &q)
+	return q, err
+}
+
+// DecodeSightAnswer reads the application's answer.
+func DecodeSightAnswer(b []byte) (SightAnswer, error) {
+	var a SightAnswer
+	err := decodeJSON(b, &a)
+	return a, err
+}
+
+// DecodeSightChange reads a change; one that names nobody is refused.
+func DecodeSightChange(b []byte) (SightChange, error) {
+	var c SightChange
+	if err := decodeStrictly(b, &c); err != nil {
+		return SightChange{}, err
+	}
+	if c.Viewer == "" && c.Target == "" {
+		return SightChange{}, fmt.Errorf("%w: neither viewer nor target", ErrMalformed)
+	}
+	return c, nil
+}

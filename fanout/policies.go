@@ -1,0 +1,174 @@
+package fanout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
+)
+
+// policyAttempts is how often a change is tried again that another one overtook.
+const policyAttempts = 10
+
+// performPolicy carries out an operation on a user's policy. Its answer comes when the
+// change is stored and what this fanout tells follows it.
+func (f *Fanout) performPolicy(ctx context.Context, op subjects.PolicyOp, user string, body []byte) ([]byte, error) {
+	request, err := subjects.DecodePolicyRequest(op, body)
+	if err != nil {
+		return nil, err
+	}
+	home, err := f.shardOf(user)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	changed, err := f.amend(ctx, home, op, user, request)
+	if err != nil {
+		return nil, asRefusal(err)
+	}
+	data, err := json.Marshal(changed.document(user, rollcall.MicrosOf(time.Now())))
+	if limit := int(f.nc.MaxPayload()); err == nil && len(data) > limit {
+		err = tooLarge(len(data), limit)
+	}
+	return data, err
+}
+
+func (f *Fanout) shardOf(user string) (*shard, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if sh := f.shards[f.fabric.Shard(user)]; sh != nil {
+		return sh, nil
+	}
+	return nil, unavailable()
+}
+
+// asRefusal turns a failure of the store into a refusal.
+func asRefusal(err error) error {
+	if errors.As(err, new(*subjects.Error)) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", subjects.Errorf(subjects.CodeUnavailable, "the policy could not be stored, try again"), err)
+}
+
+// amend reads, changes and writes what is stored of a user's policy, until nobody
+// else changed it meanwhile. It returns when this fanout knows of it.
+func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, user string, r subjects.PolicyRequest) (dossier, error) {
+	cabinet := f.cabinet(home.grant.Shard)
+	for range policyAttempts {
+		old, revision, err := cabinet.policy(ctx, user)
+		if err != nil {
+			return dossier{}, err
+		}
+		groups, _, err := cabinet.groups(ctx, user)
+		if err != nil {
+			return dossier{}, err
+		}
+		file := dossier{old, groups}
+		if op == subjects.PolicyGet {
+			return file, nil
+		}
+		changed, err := file.amend(op, r, home.viewOf(user), rollcall.MicrosOf(time.Now()))
+		if err != nil {
+			return dossier{}, err
+		}
+		if !proto.Equal(orEmpty(old), orEmpty(changed.policy)) {
+			err = f.put(ctx, cabinet, subjects.KeyPolicy(user), messageOf(changed.policy), revision)
+		}
+		if err == nil && (op == subjects.PolicyJoin || op == subjects.PolicyLeave || op == subjects.PolicyForget) {
+			err = f.putGroups(ctx, user, changed.groups)
+		}
+		if !overtaken(err) {
+			return changed, err
+		}
+	}
+	return dossier{}, errors.New("fanout: overtaken by other changes again and again")
+}
+
+// putGroups writes the groups of a user to every shard, because those of a viewer
+// count where its targets live. Repeating an operation repairs one that failed
+// half-way.
+func (f *Fanout) putGroups(ctx context.Context, user string, groups []string) error {
+	for n := range f.fabric.Shards() {
+		cabinet := f.cabinet(n)
+		found, revision, err := cabinet.groups(ctx, user)
+		if err != nil {
+			return err
+		}
+		if slices.Equal(found, groups) {
+			continue
+		}
+		var record proto.Message
+		if len(groups) > 0 {
+			record = &wire.Groups{Groups: groups}
+		}
+		if err := f.put(ctx, cabinet, subjects.KeyGroups(user), record, revision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes a record, nil to end it, and waits until this fanout has read it, if
+// the shard is its own.
+func (f *Fanout) put(ctx context.Context, c cabinet, key string, record proto.Message, revision uint64) error {
+	written, err := c.put(ctx, key, record, revision)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	sh := f.shards[c.shard]
+	f.mu.Unlock()
+	if sh != nil {
+		sh.await(ctx, written)
+	}
+	return nil
+}
+
+// await waits until the shard has read its bucket up to a revision. What is stored
+// stays stored if ctx ends before.
+func (sh *shard) await(ctx context.Context, revision uint64) {
+	for {
+		sh.mu.Lock()
+		reached, progress := sh.board.health.reached, sh.progress
+		sh.mu.Unlock()
+		if reached >= revision {
+			return
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// viewOf is what is known of a user, nil for nothing.
+func (sh *shard) viewOf(user string) *View {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.board.known.subject(user).view
+}
+
+// messageOf keeps a missing policy from becoming an interface that is not nil.
+func messageOf(p *wire.Policy) proto.Message {
+	if p == nil {
+		return nil
+	}
+	return p
+}
+
+func orEmpty(p *wire.Policy) *wire.Policy {
+	if p == nil {
+		return new(wire.Policy)
+	}
+	return p
+}

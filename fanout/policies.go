@@ -120,16 +120,25 @@ func (f *Fanout) putGroups(ctx context.Context, user string, groups []string) er
 // put writes a record, nil to end it, and waits until this fanout has read it, if
 // the shard is its own.
 func (f *Fanout) put(ctx context.Context, c cabinet, key string, record proto.Message, revision uint64) error {
+	f.mu.Lock()
+	sh := f.shards[c.shard]
+	f.mu.Unlock()
+	if sh == nil {
+		_, err := c.put(ctx, key, record, revision)
+		return err
+	}
+	reader := sh.reader.Load()
+	read := reader.Position()
 	written, err := c.put(ctx, key, record, revision)
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	sh := f.shards[c.shard]
-	f.mu.Unlock()
-	if sh != nil {
-		sh.await(ctx, written)
+	if written <= read {
+		// The store has lost what was read, and this record has taken its place, so
+		// that the reader would not see it.
+		reader.Lost()
 	}
+	sh.await(ctx, written)
 	return nil
 }
 

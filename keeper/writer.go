@@ -92,9 +92,28 @@ func (w *writer) verify(ctx context.Context) error {
 		if last := stream.CachedInfo().State.LastSeq; last < b.last {
 			return fmt.Errorf("%w: %s ends at %d and had %d", errLost, b.name, last, b.last)
 		}
+		if b.name != w.views.name {
+			continue
+		}
+		// Policies are written there too, and may have taken the place of what was
+		// lost. The last view written stays until the same user changes again.
+		m, err := stream.GetMsg(ctx, b.last)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound), err == nil && !w.ownViews(m.Subject):
+			return fmt.Errorf("%w: %s no longer has %d", errLost, b.name, b.last)
+		case err != nil:
+			return nil
+		}
 	}
 	w.verified = session
 	return nil
+}
+
+// ownViews says that only keepers write a record of the views bucket.
+func (w *writer) ownViews(subject string) bool {
+	key := subjects.KVKey(w.views.name, subject)
+	kind, _, err := subjects.ParseKey(key)
+	return err == nil && (kind == subjects.KindView || key == subjects.KeyOwner)
 }
 
 // write writes what has changed, views before users before edges, each group

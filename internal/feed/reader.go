@@ -70,6 +70,7 @@ type Reader struct {
 	js   jetstream.JetStream
 	cfg  Config
 	kick chan struct{}
+	lost atomic.Bool // somebody knows of a rollback
 
 	next     uint64 // first sequence not yet handed over; 0 before the first
 	previous time.Time
@@ -91,6 +92,13 @@ func (r *Reader) Kick() {
 	case r.kick <- struct{}{}:
 	default:
 	}
+}
+
+// Lost says that the stream has lost what was read: for callers who wrote a message
+// and were given a sequence that had been read before. Run reports it.
+func (r *Reader) Lost() {
+	r.lost.Store(true)
+	r.Kick()
 }
 
 // Run calls handle until ctx ends, handle fails, or the stream was rolled back.
@@ -242,7 +250,7 @@ func (r *Reader) checkTail(ctx context.Context, stream jetstream.Stream) error {
 		return nil
 	}
 	state := stream.CachedInfo().State
-	if state.LastSeq < r.next-1 {
+	if state.LastSeq < r.next-1 || r.lost.Load() {
 		return &RollbackError{r.cfg.Stream, state.LastSeq}
 	}
 	if r.previous.IsZero() || r.next-1 < state.FirstSeq {

@@ -20,6 +20,9 @@ var (
 	ErrEnded = errors.New("viewer: Run has ended")
 )
 
+// requestTimeout is how long a request may take unless configured.
+const requestTimeout = 5 * time.Second
+
 // Config of a client.
 type Config struct {
 	// Viewer is the id of the user who looks. Several clients may share it.
@@ -49,7 +52,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Refresh = 30 * time.Second
 	}
 	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
+		c.Timeout = requestTimeout
 	}
 	if c.Outage == 0 {
 		c.Outage = rollcall.Default().Outage

@@ -249,16 +249,32 @@ func (c *Client) ask(ctx context.Context, op subjects.Op, targets func() []strin
 }
 
 func decodeAnswer(m *nats.Msg) (subjects.Reply, error) {
-	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" {
-		return subjects.Reply{}, &subjects.Error{Code: subjects.Code(code), Message: m.Header.Get(micro.ErrorHeader)}
+	if err := refusalOf(m); err != nil {
+		return subjects.Reply{}, err
 	}
 	return subjects.DecodeReply(m.Data)
+}
+
+// refusalOf is what an answer refuses, nil if it does not.
+func refusalOf(m *nats.Msg) error {
+	code := m.Header.Get(micro.ErrorCodeHeader)
+	if code == "" {
+		return nil
+	}
+	return &subjects.Error{Code: subjects.Code(code), Message: m.Header.Get(micro.ErrorHeader)}
 }
 
 // refused says that trying again does not help.
 func refused(err error) bool {
 	var refusal *subjects.Error
-	return errors.As(err, &refusal) && refusal.Code != subjects.CodeUnavailable && refusal.Code != subjects.CodeInternal
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	switch refusal.Code {
+	case subjects.CodeUnavailable, subjects.CodeRateLimited, subjects.CodeInternal:
+		return false
+	}
+	return true
 }
 
 // insist tries until it works, is refused, or ctx or Run ends.

@@ -42,6 +42,10 @@ type Config struct {
 	// Retention of the log and of the raw heartbeats; default: what exists, or
 	// 48 h. A keeper that was away for longer starts from the edges' rosters.
 	Retention time.Duration
+	// DryRun changes nothing, and only reports what would be done.
+	DryRun bool
+	// Report hears of every stream and bucket; nil for nobody.
+	Report func(what string, done Done)
 }
 
 // What a new fabric gets unless configured.
@@ -67,10 +71,16 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) (Fabric, er
 	if err != nil {
 		return Fabric{}, err
 	}
+	m := maker{ctx, js, cfg}
+	for _, group := range groups {
+		if err := m.bucketOnce(generations(names, group, cfg)); err != nil {
+			return Fabric{}, fmt.Errorf("fabric: %w", err)
+		}
+	}
 	// The stream with the metadata comes last, so that a fabric that can be found
 	// is complete.
 	for shard := cfg.Shards - 1; shard >= 0; shard-- {
-		if err := ensureShard(ctx, js, names, shard, cfg); err != nil {
+		if err := m.shard(names, shard); err != nil {
 			return Fabric{}, fmt.Errorf("fabric: shard %d: %w", shard, err)
 		}
 	}
@@ -108,39 +118,6 @@ func withDefaults(ctx context.Context, js jetstream.JetStream, cfg Config) (Conf
 		return cfg, err
 	}
 	return cfg, nil
-}
-
-func ensureShard(ctx context.Context, js jetstream.JetStream, names subjects.Names, shard int, cfg Config) error {
-	// Interest parts and edge leases expire by themselves; markers live long
-	// enough for a watcher that reconnects.
-	const markerTTL = time.Hour
-	metadata, err := metadataOf(names, shard, cfg)
-	if err != nil {
-		return err
-	}
-	for _, b := range []jetstream.KeyValueConfig{
-		{Bucket: names.LeasesBucket(shard), Metadata: metadata},
-		{Bucket: names.ViewsBucket(shard)},
-		{Bucket: names.InterestBucket(shard)},
-	} {
-		b.History, b.LimitMarkerTTL, b.Replicas, b.Storage = 1, markerTTL, cfg.Replicas, jetstream.FileStorage
-		if _, err := js.CreateOrUpdateKeyValue(ctx, b); err != nil {
-			return fmt.Errorf("bucket %s: %w", b.Bucket, err)
-		}
-	}
-	// No direct reads: an edge that asks for its own last frame must get the
-	// leader's answer.
-	streams := []jetstream.StreamConfig{
-		{Name: names.BeatsStream(shard), Subjects: []string{names.BeatsSubjects(shard)}},
-		{Name: names.LogStream(shard), Subjects: []string{names.LogSubjects(shard)}, Metadata: metadata},
-	}
-	for _, s := range streams {
-		s.MaxAge, s.Replicas, s.Storage = cfg.Retention, cfg.Replicas, jetstream.FileStorage
-		if _, err := js.CreateOrUpdateStream(ctx, s); err != nil {
-			return fmt.Errorf("stream %s: %w", s.Name, err)
-		}
-	}
-	return nil
 }
 
 // metadataOf is what the streams of a shard say of the fabric: the first ones all,

@@ -7,15 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/rollcall-io/rollcall/internal/natsd"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 // Server is a nats-server with JetStream for clients of the same process. It can
 // be stopped and started; links follow it.
 type Server struct {
-	t     testing.TB
-	dir   string
-	clock clock
+	t         testing.TB
+	dir       string
+	clock     clock
+	authority *identity.Authority // nil without identities
+	operator  *natsd.Operator
 
 	mu    sync.Mutex
 	inner *natsd.Server // nil while stopped
@@ -30,6 +36,37 @@ func NewServer(t testing.TB) *Server {
 	return s
 }
 
+// NewServerWithIdentities starts a server that lets in only whom its [Server.Authority]
+// has minted a credential for, with the rights of its role in a fabric of these names.
+func NewServerWithIdentities(t testing.TB, names subjects.Names) *Server {
+	t.Helper()
+	authority, err := identity.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, dir: t.TempDir(), authority: authority}
+	if s.operator, err = natsd.OperatorOf(authority, names); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Authority mints for a server with identities; nil for others.
+func (s *Server) Authority() *identity.Authority { return s.authority }
+
+// As are the options by which a process shows a credential, for [Connect]. It lasts
+// for a week.
+func (s *Server) As(role identity.Role, ids ...string) []nats.Option {
+	s.t.Helper()
+	credential, err := s.authority.Issuer().Mint(role, 7*24*time.Hour, ids...)
+	if err != nil {
+		s.t.Fatalf("lab: %v", err)
+	}
+	return credential.Options()
+}
+
 // Start runs the server again after [Server.Stop], on the same directory.
 func (s *Server) Start() {
 	s.t.Helper()
@@ -38,7 +75,7 @@ func (s *Server) Start() {
 	if s.inner != nil {
 		return
 	}
-	inner, err := natsd.Start(natsd.Config{StoreDir: s.dir})
+	inner, err := natsd.Start(natsd.Config{StoreDir: s.dir, Operator: s.operator})
 	if err != nil {
 		s.t.Fatalf("lab: %v", err)
 	}

@@ -44,7 +44,11 @@ func (s *Server) Restore(snapshot *Snapshot) {
 	}
 }
 
-// streamDir is where nats-server keeps a stream of the only account.
+// streamDir is where nats-server keeps a stream of the only account that has some.
 func (s *Server) streamDir(stream string) string {
-	return filepath.Join(s.dir, "jetstream", "$G", "streams", stream)
+	account := "$G"
+	if s.authority != nil {
+		account = s.authority.Account()
+	}
+	return filepath.Join(s.dir, "jetstream", account, "streams", stream)
 }

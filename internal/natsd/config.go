@@ -19,14 +19,21 @@ const DefaultMaxPayload = 8 << 20
 type Config struct {
 	// StoreDir holds streams and buckets; it is made if missing. Required.
 	StoreDir string
-	// Listen is the loopback "host:port" for clients over TCP; port 0 takes any
-	// free one. Empty means clients of this process only.
+	// Listen is the "host:port" for clients over TCP; port 0 takes any free one.
+	// Empty means clients of this process only. Only a server with an Operator and TLS
+	// may be reached from other machines.
 	Listen string
-	// WebSocket is the loopback "host:port" for browsers; empty means none.
+	// WebSocket is the "host:port" for browsers, under the same rule; empty means
+	// none.
 	WebSocket string
 	// Origins of pages that may open the WebSocket, such as
 	// "http://127.0.0.1:8080". Clients that are no browsers need none.
 	Origins []string
+	// Operator has every client prove who it is; nil lets in whoever reaches the
+	// server.
+	Operator *Operator
+	// TLS is for every listener; nil means none.
+	TLS *TLS
 	// MaxPayload is the largest message in bytes, [DefaultMaxPayload] if zero. A
 	// larger one costs memory per client.
 	MaxPayload int32
@@ -69,23 +76,37 @@ func (c Config) options() (*server.Options, error) {
 	}
 	var err error
 	if c.Listen != "" {
-		if o.Host, o.Port, err = loopback(c.Listen); err != nil {
+		if o.Host, o.Port, err = c.address(c.Listen); err != nil {
 			return nil, err
 		}
 	}
 	if c.WebSocket != "" {
 		w := &o.Websocket
-		if w.Host, w.Port, err = loopback(c.WebSocket); err != nil {
+		if w.Host, w.Port, err = c.address(c.WebSocket); err != nil {
 			return nil, err
 		}
-		w.NoTLS, w.AllowedOrigins, w.SameOrigin = true, c.Origins, len(c.Origins) == 0
+		w.NoTLS, w.AllowedOrigins, w.SameOrigin = c.TLS == nil, c.Origins, len(c.Origins) == 0
+	}
+	if c.TLS != nil {
+		if err := c.TLS.apply(o); err != nil {
+			return nil, err
+		}
+	}
+	if c.Operator != nil {
+		if err := c.Operator.apply(o, c.StoreDir); err != nil {
+			return nil, err
+		}
 	}
 	return o, nil
 }
 
-// loopback is [Loopback] for nats-server, which takes port −1 for any free one.
-func loopback(address string) (host string, port int, err error) {
-	if host, port, err = Loopback(address); port == 0 {
+// address splits an address for nats-server, which takes port −1 for any free one.
+func (c Config) address(address string) (host string, port int, err error) {
+	split := Loopback
+	if c.Operator != nil && c.TLS != nil {
+		split = splitAddress
+	}
+	if host, port, err = split(address); port == 0 {
 		port = server.RANDOM_PORT
 	}
 	return host, port, err
@@ -93,6 +114,16 @@ func loopback(address string) (host string, port int, err error) {
 
 // Loopback splits an address and refuses those that other machines can reach.
 func Loopback(address string) (host string, port int, err error) {
+	if host, port, err = splitAddress(address); err != nil {
+		return "", 0, err
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return "", 0, fmt.Errorf("%w: address %q is not a loopback address; without TLS and identities nobody on another machine may be let in", ErrConfig, address)
+	}
+	return host, port, nil
+}
+
+func splitAddress(address string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", 0, fmt.Errorf("%w: address %q: %w", ErrConfig, address, err)
@@ -100,11 +131,11 @@ func Loopback(address string) (host string, port int, err error) {
 	if port, err = strconv.Atoi(text); err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("%w: address %q: port must be 0 to 65535", ErrConfig, address)
 	}
-	if host == "localhost" {
+	switch host {
+	case "localhost":
 		host = "127.0.0.1" // whatever a resolver would say
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return "", 0, fmt.Errorf("%w: address %q is not a loopback address; the embedded server knows no identities, so it must not be reachable from other machines", ErrConfig, address)
+	case "":
+		host = "0.0.0.0"
 	}
 	return host, port, nil
 }

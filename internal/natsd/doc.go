@@ -5,7 +5,11 @@
 // One nats-server with JetStream on a store directory, and the lock on that
 // directory. Clients of the same process connect through [Server.Connect], without
 // a socket; others through the addresses in [Config], which must be loopback
-// addresses as long as the server knows no identities.
+// addresses unless the server has an [Operator] and [TLS].
+//
+// With an operator every client must show a credential. What the server knows of
+// accounts lies beside the streams and is changed with [PushClaims]; streams of before
+// there were accounts move into the account that [Operator.Home] names.
 //
 // # What it guarantees
 //

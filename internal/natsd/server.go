@@ -36,12 +36,27 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := start(cfg, options)
+	s, err := prepare(cfg, options)
 	if err != nil {
+		if options.AccountResolver != nil {
+			options.AccountResolver.Close()
+		}
 		return nil, errors.Join(err, lock.release())
 	}
 	s.lock = lock
 	return s, nil
+}
+
+// prepare does what needs the lock before the server may start.
+func prepare(cfg Config, options *server.Options) (*Server, error) {
+	if cfg.Operator != nil {
+		if err := cfg.Operator.prepare(cfg.StoreDir, options); err != nil {
+			return nil, err
+		}
+	} else if err := checkNoAccounts(cfg.StoreDir); err != nil {
+		return nil, err
+	}
+	return start(cfg, options)
 }
 
 func start(cfg Config, options *server.Options) (*Server, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,9 +73,12 @@ func up(t *testing.T, args ...string) (url string) {
 	return regexp.MustCompile(`nats://\S+`).FindString(upSays(t, args...))
 }
 
-// upSays starts a fabric and returns its welcome.
+// upSays starts a fabric and returns its welcome. Commands find its keys.
 func upSays(t *testing.T, args ...string) string {
 	t.Helper()
+	if i := slices.Index(args, "--data"); i >= 0 {
+		t.Setenv("ROLLCALL_KEYS", filepath.Join(args[i+1], "keys"))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
 	args = append([]string{"up", "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0"}, args...)
@@ -256,6 +260,26 @@ func TestHelpTellsEveryCommand(t *testing.T) {
 	}
 	if code, out, _ := command(t); code != 0 || !strings.Contains(out, "Commands:") {
 		t.Errorf("without arguments: %d, %s", code, out)
+	}
+}
+
+// Where the fabric has its default data directory, no command needs to be told of keys.
+func TestKeysAreFoundWhereTheFabricRuns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	says := upSays(t, "--set", "debounce=1")
+	if strings.Contains(says, "--keys") {
+		t.Errorf("told of keys: %s", says)
+	}
+	url := regexp.MustCompile(`nats://\S+`).FindString(says)
+	if code, _, errs := command(t, "replay", "-s", url, writeTrace(t, smallTrace), "--settle", "2s"); code != 0 {
+		t.Errorf("replay: %d, %s", code, errs)
+	}
+	if code, out, errs := command(t, "who", "-s", url, "bob"); code != 0 || !strings.Contains(out, "bob  offline") {
+		t.Errorf("who: %d, %q, %s", code, out, errs)
+	}
+	t.Chdir(t.TempDir()) // elsewhere there are none
+	if code, _, errs := command(t, "who", "-s", url, "bob"); code != exitFailed || !strings.Contains(errs, "refuses the credential") {
+		t.Errorf("without keys: %d, %s", code, errs)
 	}
 }
 

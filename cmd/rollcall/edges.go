@@ -11,6 +11,7 @@ import (
 
 	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/internal/trace"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 // edges are the edge processes of a replay, each with a connection of its own.
@@ -30,7 +31,7 @@ func newEdges(ctx context.Context, r remote, fail context.CancelCauseFunc) *edge
 
 // start starts an edge and waits until it takes connections.
 func (e *edges) start(ctx context.Context, id string) (trace.Gateway, error) {
-	nc, err := e.remote.connect("edge " + id)
+	nc, err := e.remote.connectAs("edge "+id, identity.Edge, id)
 	if err != nil {
 		return trace.Gateway{}, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -22,8 +23,9 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// listenMetrics opens the address of the metrics page; nil if there is none.
-func listenMetrics(address string) (net.Listener, error) {
+// listenMetrics opens the address of the metrics page; nil if there is none. Nobody is
+// asked for a credential there, so that it is on loopback also with TLS.
+func listenMetrics(address string, secure *natsd.TLS) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -34,7 +36,14 @@ func listenMetrics(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w; --metrics names another address", err)
 	}
-	return listener, nil
+	if secure == nil {
+		return listener, nil
+	}
+	config, err := secure.Config()
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return tls.NewListener(listener, config), nil
 }
 
 // serveMetrics serves /metrics until ctx ends.

@@ -21,6 +21,7 @@ import (
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/internal/trace"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 type replayCmd struct {
@@ -61,7 +62,7 @@ func (c *replayCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return err
 	}
-	nc, err := c.connect("replay")
+	nc, err := c.connectAs("replay", identity.Edge, "replay")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,18 +19,22 @@ import (
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/natsd"
+	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
 	"github.com/rollcall-io/rollcall/keeper"
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 type upCmd struct {
-	Data      string   `default:"rollcall-data" type:"path" help:"Directory of streams and buckets; made if missing."`
-	Listen    string   `default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where NATS clients connect; loopback only (default ${default})."`
-	WebSocket string   `name:"websocket" default:"127.0.0.1:4280" placeholder:"HOST:PORT" help:"Where browsers connect; loopback only (default ${default}); 'off' for none."`
-	Metrics   string   `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
-	Origin    []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket. Repeatable."`
-	Shards    int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
-	Prefix    string   `default:"presence" help:"Prefix of the fabric's subjects."`
+	Data      string `default:"rollcall-data" type:"path" help:"Directory of streams and buckets; made if missing."`
+	Keys      string `env:"ROLLCALL_KEYS" type:"path" placeholder:"DIR" help:"Keys of the fabric; made on the first start (default: keys in the data directory)."`
+	Listen    string `default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where NATS clients connect; loopback only without TLS (default ${default})."`
+	WebSocket string `name:"websocket" default:"127.0.0.1:4280" placeholder:"HOST:PORT" help:"Where browsers connect; loopback only without TLS (default ${default}); 'off' for none."`
+	Metrics   string `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
+	listenerTLS
+	Origin []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket. Repeatable."`
+	Shards int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
+	Prefix string   `default:"presence" help:"Prefix of the fabric's subjects."`
 	timing
 	Summary time.Duration `default:"1m" help:"How often a line with the figures is logged; 0 for never."`
 	Verbose bool          `short:"v" help:"Log what every part does, the NATS server included."`
@@ -40,7 +45,9 @@ func (c *upCmd) Help() string {
 there before is there again: nobody goes offline because the fabric was restarted. Without --preset and --set, so is the
 timing. Edges that run keep theirs until they are started again.
 
-Clients need no credentials yet, so every listener is on loopback.`
+Every client must show a credential: 'rollcall token' mints one with the keys, which are made on the first start. On this
+machine the other commands find the keys of the default data directory by themselves. With --tls-cert and --tls-key the
+listeners may be reached from other machines.`
 }
 
 func (c *upCmd) Run(ctx context.Context, std console) error {
@@ -55,40 +62,57 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	server, err := natsd.Start(c.serverConfig(parts))
+	authority, err := c.authority()
+	if err != nil {
+		return err
+	}
+	config, err := c.serverConfig(authority, parts)
+	if err != nil {
+		return err
+	}
+	server, err := natsd.Start(config)
 	if err != nil {
 		return err
 	}
 	defer server.Shutdown()
-	metrics, err := listenMetrics(c.Metrics)
+	metrics, err := listenMetrics(c.Metrics, config.TLS)
 	if err != nil {
 		return err
 	}
 	if metrics != nil {
 		defer metrics.Close()
 	}
-	return c.serve(ctx, std, server, metrics, params, log, parts)
+	return c.serve(ctx, std, server, authority, metrics, params, log, parts)
+}
+
+// authority finds the keys, and makes them on the first start.
+func (c *upCmd) authority() (*identity.Authority, error) {
+	if c.Keys == "" {
+		c.Keys = filepath.Join(c.Data, keysInData)
+	}
+	authority, _, err := keydir.Open(c.Keys)
+	return authority, err
 }
 
 // serve makes the fabric on the server and runs its parts, each on a connection of
-// its own.
-func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, metrics net.Listener, params rollcall.Params, log, parts *slog.Logger) error {
+// its own with the rights of its role.
+func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, authority *identity.Authority, metrics net.Listener, params rollcall.Params, log, parts *slog.Logger) error {
+	found, err := c.make(ctx, server, authority, params)
+	if err != nil {
+		return err
+	}
 	var conns [2]*nats.Conn
-	for i, name := range []string{"keeper", "fanout"} {
-		nc, err := server.Connect(patient(name)...)
+	for i, role := range []identity.Role{identity.Keeper, identity.Fanout} {
+		options, err := as(authority.Issuer(), identity.MaxTTL, role, "up")
+		if err != nil {
+			return err
+		}
+		nc, err := server.Connect(append(patient(string(role)), options...)...)
 		if err != nil {
 			return err
 		}
 		defer nc.Close()
 		conns[i] = nc
-	}
-	js, err := jetstream.New(conns[0])
-	if err != nil {
-		return err
-	}
-	found, err := fabric.Ensure(ctx, js, fabric.Config{Prefix: c.Prefix, Shards: c.Shards, Params: params})
-	if err != nil {
-		return err
 	}
 	registry := newRegistry()
 	k, err := keeper.New(conns[0], keeper.Config{Prefix: c.Prefix, Registerer: registry, Logger: parts.With("part", "keeper")})
@@ -108,6 +132,41 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, me
 	group.Go(func() error { return c.welcome(ctx, std, server, metrics, f, found) })
 	group.Go(func() error { return c.summarise(ctx, log, k) })
 	return group.Wait()
+}
+
+// make makes or finds the fabric, and then has the server give every role its rights
+// there: how many shards the fabric has is known only now.
+func (c *upCmd) make(ctx context.Context, server *natsd.Server, authority *identity.Authority, params rollcall.Params) (fabric.Fabric, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	options, err := as(authority.Issuer(), answerTimeout, identity.Operator, "up")
+	if err != nil {
+		return fabric.Fabric{}, err
+	}
+	nc, err := server.Connect(options...)
+	if err != nil {
+		return fabric.Fabric{}, err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fabric.Fabric{}, err
+	}
+	found, err := fabric.Ensure(ctx, js, fabric.Config{Prefix: c.Prefix, Shards: c.Shards, Params: params})
+	if err != nil {
+		return fabric.Fabric{}, err
+	}
+	system, err := authority.SystemUser(answerTimeout)
+	if err != nil {
+		return fabric.Fabric{}, err
+	}
+	manage, err := server.Connect(system.Options()...)
+	if err != nil {
+		return fabric.Fabric{}, err
+	}
+	defer manage.Close()
+	_, err = settleClaims(ctx, manage, authority, found.Names, false)
+	return found, err
 }
 
 // loggers are the command's own and the one of its parts, which are heard only when
@@ -131,15 +190,29 @@ func part(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-func (c *upCmd) serverConfig(parts *slog.Logger) natsd.Config {
-	cfg := natsd.Config{StoreDir: c.Data, Listen: c.Listen, WebSocket: c.WebSocket, Origins: c.Origin}
+func (c *upCmd) serverConfig(authority *identity.Authority, parts *slog.Logger) (natsd.Config, error) {
+	shards := c.Shards
+	if shards == 0 {
+		shards = subjects.DefaultShards
+	}
+	names, err := subjects.New(c.Prefix, shards)
+	if err != nil {
+		return natsd.Config{}, err
+	}
+	operator, err := natsd.OperatorOf(authority, names)
+	if err != nil {
+		return natsd.Config{}, fmt.Errorf("keys in %s: %w", c.Keys, err)
+	}
+	cfg := natsd.Config{
+		StoreDir: c.Data, Listen: c.Listen, WebSocket: c.WebSocket, Origins: c.Origin, Operator: operator, TLS: c.tls(),
+	}
 	if c.WebSocket == "off" {
 		cfg.WebSocket = ""
 	}
 	if c.Verbose {
 		cfg.Logger = parts.With("part", "nats")
 	}
-	return cfg
+	return cfg, nil
 }
 
 // welcome says, once the fabric answers, what can be done with it.
@@ -156,8 +229,15 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
 	if c.Prefix != subjects.DefaultPrefix {
 		at += " --prefix " + c.Prefix
 	}
+	if c.Keys != defaultKeys() {
+		at += " --keys " + c.Keys
+	}
+	if c.TLSCert != "" {
+		at += " --tls-ca CA.pem"
+	}
 	b := found.Params.Bounds()
 	fmt.Fprintf(std.out, `Rollcall is up: %d shards, data in %s
+  keys       %s
   NATS       %s
   WebSocket  %s
   metrics    %s
@@ -167,7 +247,7 @@ Try, in two other terminals, a day of a real chat network in two minutes and a h
   %s watch%s --viewer me u0009 u0024 u0132
   %s replay%s e2e/testdata/irc-netsplit-1d.csv --speed 600
 Ctrl-C stops it; the data stays.
-`, found.Shards(), c.Data, server.ClientURL(), orNone(server.WebSocketURL()), c.metricsURL(metrics),
+`, found.Shards(), c.Data, c.Keys, server.ClientURL(), orNone(server.WebSocketURL()), c.metricsURL(metrics),
 		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), try, at, try, at)
 	return nil
 }
@@ -184,7 +264,11 @@ func (c *upCmd) metricsURL(metrics net.Listener) string {
 	if metrics == nil {
 		return "off (--metrics HOST:PORT)"
 	}
-	return "http://" + metrics.Addr().String() + "/metrics"
+	scheme := "http"
+	if c.TLSCert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + metrics.Addr().String() + "/metrics"
 }
 
 func orNone(url string) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/fanout/viewer"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 // seeing is what every command needs that looks through a viewer's eyes.
@@ -22,7 +23,10 @@ type seeing struct {
 
 // see runs a client for the viewer while f runs.
 func (s seeing) see(ctx context.Context, name string, f func(context.Context, *viewer.Client) error) error {
-	nc, err := s.connect("viewer")
+	if err := rollcall.CheckID(name); err != nil {
+		return fmt.Errorf("%w: --viewer: %w", errUsage, err)
+	}
+	nc, err := s.connectAs("viewer", identity.Viewer, name)
 	if err != nil {
 		return err
 	}
@@ -60,15 +64,18 @@ type shown struct {
 	Status   rollcall.Status `json:"status"`
 	State    string          `json:"state,omitempty"`
 	Activity string          `json:"activity,omitempty"`
-	LastSeen *time.Time      `json:"last_seen_minute,omitempty"`
-	Reason   string          `json:"reason,omitempty"`
-	Version  uint64          `json:"version,omitempty"`
+	// Availability and Text are what the target says of itself.
+	Availability string     `json:"availability,omitempty"`
+	Text         string     `json:"text,omitempty"`
+	LastSeen     *time.Time `json:"last_seen_minute,omitempty"`
+	Reason       string     `json:"reason,omitempty"`
+	Version      uint64     `json:"version,omitempty"`
 }
 
 func show(at time.Time, target string, s viewer.State) shown {
 	line := shown{
 		At: at.UTC(), Target: target, Status: s.View.Status, State: s.View.State, Activity: s.View.Activity,
-		Reason: s.Reason, Version: s.View.Version,
+		Availability: s.View.Availability, Text: s.View.Text, Reason: s.Reason, Version: s.View.Version,
 	}
 	if s.Withdrawn() {
 		line.Status = "not visible"
@@ -88,6 +95,12 @@ func (s shown) text() string {
 	}
 	if s.Activity != "" {
 		words = append(words, fmt.Sprintf("(%s)", s.Activity))
+	}
+	if s.Availability != "" {
+		words = append(words, s.Availability)
+	}
+	if s.Text != "" {
+		words = append(words, fmt.Sprintf("%q", s.Text))
 	}
 	if s.LastSeen != nil {
 		words = append(words, "last seen "+s.LastSeen.Local().Format("2006-01-02 15:04"))

@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 const about = `A presence fabric on NATS: who is online, as far as a viewer may know, and how late that can be noticed.
@@ -32,6 +33,7 @@ type cli struct {
 	Who     whoCmd     `cmd:"" help:"Show the state of users now."`
 	Watch   watchCmd   `cmd:"" help:"Show changes of users as a viewer receives them."`
 	Replay  replayCmd  `cmd:"" help:"Play a connection history into a running fabric."`
+	Policy  policyCmd  `cmd:"" help:"Read and change who may know what of a user."`
 	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
 	Version versionCmd `cmd:"" help:"Show the version."`
@@ -84,7 +86,8 @@ func run(ctx context.Context, args []string, std console) (code int) {
 		fmt.Fprintln(std.err, "rollcall:", err)
 		return exitUsage
 	}
-	err = command.Run()
+	// The commands on policies are named after their operations.
+	err = command.Run(subjects.PolicyOp(command.Selected().Name))
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return 0

@@ -137,9 +137,12 @@ func fanoutPermissions(n subjects.Names) Permissions {
 		Publish: []string{fill(n.ViewEventsAll(id), "*"), n.Sight(), streamInfo(n.LogStream(0))},
 		Subscribe: []string{
 			n.SightChanged(),
-			// Discovery, as every micro service answers it.
-			"$SRV.*", "$SRV.*." + n.Service(), "$SRV.*." + n.Service() + ".*",
 		},
+	}
+	// Discovery, as every micro service answers it. Not "$SRV.*", under which
+	// nats-server admits a subscription to "$SRV.>" as well.
+	for _, verb := range []string{"PING", "INFO", "STATS"} {
+		p.Subscribe = append(p.Subscribe, "$SRV."+verb, "$SRV."+verb+"."+n.Service(), "$SRV."+verb+"."+n.Service()+".*")
 	}
 	for _, asker := range []Role{Viewer, Backend, Operator} {
 		p.Publish = append(p.Publish, inboxes(asker))

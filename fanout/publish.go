@@ -84,5 +84,6 @@ func (sh *shard) reconnected() {
 // who waits.
 func LongestHold(targets int, window time.Duration) time.Duration {
 	messages := (targets + maxChanges - 1) / maxChanges
-	return time.Duration(messages) * max(window, time.Second/bucketRate)
+	refill := time.Second/bucketRate + time.Microsecond // see bucket.ready
+	return time.Duration(messages) * max(window, refill)
 }

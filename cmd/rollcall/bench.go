@@ -12,13 +12,16 @@ import (
 )
 
 type benchCmd struct {
-	Duration    time.Duration `default:"10s" help:"How long the load lasts where nothing else ends it (default ${default})."`
-	Opens       int           `default:"50000" placeholder:"N" help:"New users a round (default ${default})."`
-	Viewers     int           `default:"5000" placeholder:"N" help:"Viewers while states change (default ${default})."`
-	Targets     int           `default:"50" placeholder:"N" help:"Targets of each viewer (default ${default})."`
-	Connections int           `default:"10000" placeholder:"N" help:"Connections whose renewals are counted; twenty times as many beat (default ${default})."`
-	Only        []string      `placeholder:"NAME" help:"Take only these measures: opens, changes, latency, renewals, heartbeats."`
-	JSON        bool          `help:"Print one JSON document."`
+	Duration     time.Duration `default:"10s" help:"How long the load lasts where nothing else ends it (default ${default})."`
+	Opens        int           `default:"50000" placeholder:"N" help:"New users a round (default ${default})."`
+	Viewers      int           `default:"5000" placeholder:"N" help:"Viewers while states change (default ${default})."`
+	Targets      int           `default:"50" placeholder:"N" help:"Targets of each viewer (default ${default})."`
+	Connections  int           `default:"10000" placeholder:"N" help:"Connections whose renewals are counted; twenty times as many beat (default ${default})."`
+	StormUsers   int           `default:"5000" placeholder:"N" help:"Users of the edge that crashes (default ${default})."`
+	StormViewers int           `default:"1000" placeholder:"N" help:"Viewers of them (default ${default})."`
+	StormTargets int           `default:"200" placeholder:"N" help:"How many of them each of these watches (default ${default})."`
+	Only         []string      `placeholder:"NAME" help:"Take only these measures: opens, changes, storm, latency, renewals, heartbeats."`
+	JSON         bool          `help:"Print one JSON document."`
 }
 
 func (c *benchCmd) Help() string {
@@ -27,6 +30,7 @@ loopback TCP; nothing that runs already is touched. Measures them, and raw JetSt
 
   opens       new users until a viewer sees them, beside JetStream writes
   changes     changes delivered to many viewers, beside core messages
+  storm       an edge with all its users crashes: messages, time to the last change and memory, beside core messages
   latency     one open until its viewer's event, beside acknowledgement and request
   renewals    KV writes and bytes of history for connections that only beat
   heartbeats  heartbeats that one core takes
@@ -37,7 +41,8 @@ Server, load and viewers share this machine's cores with the fabric. What does n
 func (c *benchCmd) Run(ctx context.Context, std console) error {
 	begin := time.Now()
 	report, err := bench.Run(ctx, bench.Config{
-		Duration: c.Duration, Opens: c.Opens, Viewers: c.Viewers, Targets: c.Targets, Connections: c.Connections, Only: c.Only,
+		Duration: c.Duration, Opens: c.Opens, Viewers: c.Viewers, Targets: c.Targets, Connections: c.Connections,
+		StormUsers: c.StormUsers, StormViewers: c.StormViewers, StormTargets: c.StormTargets, Only: c.Only,
 		Progress: func(what string) { fmt.Fprintf(std.err, "%5.1fs  %s\n", time.Since(begin).Seconds(), what) },
 		Logger:   slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

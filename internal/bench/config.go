@@ -28,8 +28,18 @@ type Config struct {
 	// Connections of the edge whose renewals are counted; default 10,000.
 	// Heartbeats are measured over [BeatFactor] times as many.
 	Connections int
+	// StormUsers are connected to the edge that crashes; default 5,000.
+	StormUsers int
+	// StormViewers watch them; default 1,000.
+	StormViewers int
+	// StormTargets is how many of the users each of these viewers watches; default
+	// 200.
+	StormTargets int
 	// Only names the measures to take; default all, see [Names].
 	Only []string
+
+	// stormRounds are fewer in tests: each takes seconds, however small.
+	stormRounds int
 
 	// Renewals is the timing of the fabric whose renewals are counted; default
 	// [rollcall.Worker], which renews every 3 s.
@@ -58,6 +68,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{&c.Opens, "opens", 50_000}, {&c.Viewers, "viewers", 5_000},
 		{&c.Targets, "targets", 50}, {&c.Connections, "connections", 10_000},
+		{&c.StormUsers, "storm users", 5_000}, {&c.StormViewers, "storm viewers", 1_000}, {&c.StormTargets, "storm targets", 200},
 	} {
 		if *size.n == 0 {
 			*size.n = size.fallback
@@ -65,6 +76,9 @@ func (c Config) withDefaults() (Config, error) {
 		if *size.n < 0 {
 			return c, fmt.Errorf("%w: %d %s", ErrConfig, *size.n, size.name)
 		}
+	}
+	if c.stormRounds == 0 {
+		c.stormRounds = rounds
 	}
 	if c.Renewals == (rollcall.Params{}) {
 		c.Renewals = rollcall.Worker()
@@ -84,6 +98,9 @@ func (c Config) check() error {
 	}
 	if c.Targets > subjects.MaxTargets {
 		return fmt.Errorf("%w: %d targets, a viewer watches at most %d", ErrConfig, c.Targets, subjects.MaxTargets)
+	}
+	if c.StormTargets > c.StormUsers {
+		return fmt.Errorf("%w: %d targets of a viewer among %d users in the storm", ErrConfig, c.StormTargets, c.StormUsers)
 	}
 	for _, name := range c.Only {
 		if !slices.Contains(Names(), name) {

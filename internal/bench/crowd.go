@@ -24,6 +24,8 @@ type crowd struct {
 	names   []string
 	targets int // of each
 	inbox   chan *nats.Msg
+	hear    func(*nats.Msg)                        // called by one goroutine
+	met     func(viewer int, reply subjects.Reply) // of the answer to its subscribing; may be nil
 
 	changes, messages, bytes atomic.Int64
 	// lastTold counts, by viewer, the targets of which the closing label has come.
@@ -41,21 +43,39 @@ const inboxSize = 1 << 17
 // crowdOf subscribes viewers, each to as many targets of the pool as are wanted, and
 // waits until the fanout has stored that.
 func (st *stage) crowdOf(viewers, targets int, pool []string) (*crowd, error) {
-	nc, err := st.open("crowd")
-	if err != nil {
-		return nil, err
-	}
-	c := &crowd{st: st, nc: nc, targets: targets, inbox: make(chan *nats.Msg, inboxSize), names: make([]string, viewers)}
+	c := &crowd{st: st, targets: targets}
+	c.hear = c.tally
 	c.label.Store(new([]byte))
-	st.running.Go(c.receive)
+	lists := make([][]string, viewers)
+	for i := range lists {
+		lists[i] = slicePool(pool, i*7, targets)
+	}
+	return c, c.assemble(lists)
+}
+
+// assemble subscribes a viewer for each list.
+func (c *crowd) assemble(lists [][]string) (err error) {
+	if c.nc, err = c.st.open("crowd"); err != nil {
+		return err
+	}
+	c.inbox, c.names = make(chan *nats.Msg, inboxSize), make([]string, len(lists))
+	c.st.running.Go(c.receive)
 	var group errgroup.Group
 	group.SetLimit(32) // the fanout refuses more requests than its desks hold
-	for i := range c.names {
-		c.names[i] = fmt.Sprintf("viewer-%06d", i)
-		group.Go(func() error { return c.subscribe(c.names[i], slicePool(pool, i*7, targets)) })
+	for i, targets := range lists {
+		c.names[i] = viewerName(i)
+		group.Go(func() error {
+			reply, err := c.subscribe(c.names[i], targets)
+			if err == nil && c.met != nil {
+				c.met(i, reply)
+			}
+			return err
+		})
 	}
-	return c, group.Wait()
+	return group.Wait()
 }
+
+func viewerName(i int) string { return fmt.Sprintf("viewer-%06d", i) }
 
 // slicePool takes n names of a ring.
 func slicePool(pool []string, from, n int) []string {
@@ -66,45 +86,51 @@ func slicePool(pool []string, from, n int) []string {
 	return taken
 }
 
-func (c *crowd) subscribe(viewer string, targets []string) error {
+func (c *crowd) subscribe(viewer string, targets []string) (subjects.Reply, error) {
 	if _, err := c.nc.ChanSubscribe(c.st.ViewEventsAll(viewer), c.inbox); err != nil {
-		return err
+		return subjects.Reply{}, err
 	}
 	body, err := json.Marshal(subjects.Request{Targets: targets})
 	if err != nil {
-		return err
+		return subjects.Reply{}, err
 	}
 	ctx, cancel := context.WithTimeout(c.st.ctx, patience)
 	defer cancel()
 	m, err := c.nc.RequestWithContext(ctx, c.st.Request(subjects.OpSubscribe, viewer), body)
 	if err != nil {
-		return fmt.Errorf("subscribing %s: %w", viewer, err)
+		return subjects.Reply{}, fmt.Errorf("subscribing %s: %w", viewer, err)
 	}
 	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" {
-		return fmt.Errorf("subscribing %s: %s %s", viewer, code, m.Header.Get(micro.ErrorHeader))
+		return subjects.Reply{}, fmt.Errorf("subscribing %s: %s %s", viewer, code, m.Header.Get(micro.ErrorHeader))
 	}
-	_, err = subjects.DecodeReply(m.Data)
-	return err
+	return subjects.DecodeReply(m.Data)
 }
 
-// receive counts until the stage ends.
+// receive listens until the stage ends.
 func (c *crowd) receive() {
-	entry := []byte(`"target":`) // a position has "targets"
 	for {
 		select {
 		case <-c.st.ctx.Done():
 			return
 		case m := <-c.inbox:
-			n := bytes.Count(m.Data, entry)
-			if n == 0 {
-				continue // a position only
-			}
-			c.changes.Add(int64(n))
-			c.messages.Add(1)
-			c.bytes.Add(int64(len(m.Data)))
-			c.check(m)
+			c.hear(m)
 		}
 	}
+}
+
+// entry begins a change; a position has "targets".
+var entry = []byte(`"target":`)
+
+// tally counts what a message holds.
+func (c *crowd) tally(m *nats.Msg) {
+	n := bytes.Count(m.Data, entry)
+	if n == 0 {
+		return // a position only
+	}
+	c.changes.Add(int64(n))
+	c.messages.Add(1)
+	c.bytes.Add(int64(len(m.Data)))
+	c.check(m)
 }
 
 // check notes who has been told the closing label of how many targets.

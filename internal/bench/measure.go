@@ -22,6 +22,7 @@ func measures() []measure {
 	return []measure{
 		{"opens", (*runner).opens},
 		{"changes", (*runner).changes},
+		{"storm", (*runner).storm},
 		{"latency", (*runner).latency},
 		{"renewals", (*runner).renewals},
 		{"heartbeats", (*runner).heartbeats},

@@ -48,12 +48,17 @@ type Sizes struct {
 	Connections int     `json:"connections"`
 	Beating     int     `json:"beating_connections"`
 	Baseline    int     `json:"jetstream_message_bytes"`
+
+	StormUsers   int `json:"storm_users"`
+	StormViewers int `json:"storm_viewers"`
+	StormTargets int `json:"storm_targets"`
 }
 
 // Figures are the results; a measure that was not taken is absent.
 type Figures struct {
 	Opens      *Opens      `json:"opens,omitempty"`
 	Changes    *Changes    `json:"changes,omitempty"`
+	Storm      *Storm      `json:"storm,omitempty"`
 	Latency    *Latency    `json:"latency,omitempty"`
 	Renewals   *Renewals   `json:"renewals,omitempty"`
 	Heartbeats *Heartbeats `json:"heartbeats,omitempty"`
@@ -77,6 +82,31 @@ type Changes struct {
 	Messages  Rate    `json:"messages_per_second"`
 	Bytes     float64 `json:"message_bytes"`
 	Core      Rate    `json:"core_messages_per_second"`
+}
+
+// Storm is what an edge's crash is to the viewers of its users, as it is and, from
+// Burst on, if all of it is due at once; the documentation of the measure says what is
+// compared. Spreads are over the rounds. Bound is how late the last change may be told,
+// counted like Written. Memory is of this process, which is the server, the fabric and
+// the viewers; peaks are the largest of any round.
+type Storm struct {
+	PerViewer   float64 `json:"messages_per_viewer"`
+	ChangesEach float64 `json:"changes_per_message"`
+	Bytes       float64 `json:"message_bytes"`
+	Told        Spread  `json:"first_told_to_last_told"`
+	Written     Spread  `json:"first_written_to_last_told"`
+	Bound       Spread  `json:"first_written_to_last_told_bound"`
+	BoundUsed   float64 `json:"bound_used"` // in the round that used most of it
+	BoundKept   bool    `json:"bound_kept"`
+	Waves       Rate    `json:"messages_per_second_in_waves"`
+	HeapBefore  uint64  `json:"heap_before_bytes"`
+	HeapPeak    uint64  `json:"heap_peak_bytes"`
+	RSSPeak     uint64  `json:"rss_peak_bytes,omitempty"` // where the system tells
+
+	Burst      Rate    `json:"burst_messages_per_second"`
+	BurstEach  float64 `json:"burst_changes_per_message"`
+	BurstBytes float64 `json:"burst_message_bytes"`
+	Core       Rate    `json:"core_messages_per_second"`
 }
 
 // Latency is how long one open takes to reach a viewer while nothing else happens.
@@ -115,6 +145,7 @@ func newReport(cfg Config, server string, f Figures) Report {
 			Duration: cfg.Duration.Seconds(), Rounds: rounds, Shards: subjects.DefaultShards, Edges: openEdges,
 			Opens: cfg.Opens, Viewers: cfg.Viewers, Targets: cfg.Targets, Connections: cfg.Connections,
 			Beating: cfg.Connections * BeatFactor, Baseline: writeBytes,
+			StormUsers: cfg.StormUsers, StormViewers: cfg.StormViewers, StormTargets: cfg.StormTargets,
 		},
 		Figures: f, Ratios: f.ratios(),
 	}
@@ -136,6 +167,10 @@ func (f Figures) ratios() map[string]float64 {
 		set("change_messages_to_core_messages", c.Messages.Median, c.Core.Median)
 		set("changes_to_core_messages", c.Delivered.Median, c.Core.Median)
 		set("changes_delivered_to_allowed", c.Delivered.Median, c.Allowed)
+	}
+	if s := f.Storm; s != nil {
+		set("storm_messages_to_core_messages", s.Burst.Median, s.Core.Median)
+		set("storm_last_change_to_bound", s.BoundUsed, 1)
 	}
 	if l := f.Latency; l != nil {
 		set("open_p50_to_jetstream_ack_p50", l.Visible.P50, l.JetStream.P50)

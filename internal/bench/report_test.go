@@ -24,6 +24,12 @@ func invented() Report {
 		Changes: &Changes{
 			Offered: rate(1_250_000), Allowed: 1_000_000, Delivered: rate(700_000), Messages: rate(56_000), Bytes: 1981, Core: rate(224_000),
 		},
+		Storm: &Storm{
+			PerViewer: 8, ChangesEach: 25, Bytes: 4000,
+			Told: Spread{3, 300, 310, 310}, Written: Spread{3, 330, 350, 350}, Bound: Spread{3, 700, 710, 710}, BoundUsed: 0.5, BoundKept: true,
+			Waves: rate(60_000), HeapBefore: 150_000_000, HeapPeak: 250_000_000, RSSPeak: 400_000_000,
+			Burst: rate(90_000), BurstEach: 50, BurstBytes: 8000, Core: rate(100_000),
+		},
 		Latency: &Latency{
 			Visible:   Spread{Samples: 300, P50: 0.5, P99: 1.75, Max: 2.5},
 			JetStream: Spread{Samples: 300, P50: 0.125, P99: 1.25, Max: 3},
@@ -89,6 +95,18 @@ func TestPartsOfAReport(t *testing.T) {
 	}
 	if bytes.Contains(out, []byte("opens")) {
 		t.Errorf("the document tells of opens: %s", out)
+	}
+}
+
+// A broken bound is not only a number.
+func TestBrokenBound(t *testing.T) {
+	r := invented()
+	if note := r.boundBroken(); note != "" {
+		t.Errorf("a bound that was kept: %q", note)
+	}
+	r.Figures.Storm.BoundKept = false
+	if r.boundBroken() == "" {
+		t.Error("no warning of a bound that was not kept")
 	}
 }
 

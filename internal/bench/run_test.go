@@ -15,7 +15,8 @@ func tiny(only string) Config {
 	p := rollcall.Worker()
 	p.Heartbeat, p.Renewal = 500*time.Millisecond, time.Second
 	return Config{
-		Duration: 200 * time.Millisecond, Opens: 200, Viewers: 20, Targets: 5, Connections: 50, Only: []string{only}, Renewals: p,
+		Duration: 200 * time.Millisecond, Opens: 200, Viewers: 20, Targets: 5, Connections: 50,
+		StormUsers: 60, StormViewers: 10, StormTargets: 30, stormRounds: 1, Only: []string{only}, Renewals: p,
 	}
 }
 
@@ -27,6 +28,12 @@ func TestRun(t *testing.T) {
 	}{
 		{"changes", func(f Figures) bool { return f.Changes.Delivered.Median > 0 && f.Changes.Core.Median > 0 }},
 		{"opens", func(f Figures) bool { return f.Opens.Visible.Median > 0 && f.Opens.KVWrites >= 2 }},
+		{"storm", func(f Figures) bool {
+			s := f.Storm
+			// Four shards, each told a first change and the rest, and the rest of 60 users in a
+			// busy moment.
+			return s.PerViewer >= 4 && s.BurstEach > 1 && s.Burst.Median > 0 && s.Core.Median > 0 && s.HeapPeak > 0 && s.Bound.Max > 0
+		}},
 		{"renewals", func(f Figures) bool { return f.Renewals.Renewed >= 50 && f.Renewals.Beats > 0 }},
 		{"latency", func(f Figures) bool { return f.Latency.Visible.Samples == 10 && f.Latency.Visible.P50 > 0 }},
 		{"heartbeats", func(f Figures) bool { return f.Heartbeats.PerSecond.Median > 0 }},
@@ -61,10 +68,11 @@ func TestInterrupted(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"unknown measure":    {Only: []string{"opens", "closes"}},
-		"negative size":      {Viewers: -1},
-		"negative duration":  {Duration: -time.Second},
-		"more than a viewer": {Targets: 10_001},
+		"unknown measure":     {Only: []string{"opens", "closes"}},
+		"negative size":       {Viewers: -1},
+		"negative duration":   {Duration: -time.Second},
+		"more than a viewer":  {Targets: 10_001},
+		"more than there are": {StormUsers: 10, StormTargets: 11},
 	} {
 		if _, err := Run(t.Context(), cfg); !errors.Is(err, ErrConfig) {
 			t.Errorf("%s: the error is %v", name, err)

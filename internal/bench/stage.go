@@ -36,6 +36,7 @@ type cast struct {
 	params rollcall.Params
 	silent bool // no keeper and no fanout: the edges' frames stay in the log
 	edges  int
+	window time.Duration // of the fanout; 0 for its default
 }
 
 // patientParams is the timing where heartbeats are not what is measured: connections
@@ -73,7 +74,7 @@ func (st *stage) build(prefix string, c cast) error {
 		if err := st.startKeeper(); err != nil {
 			return err
 		}
-		if err := st.startFanout(); err != nil {
+		if err := st.startFanout(c.window); err != nil {
 			return err
 		}
 	}
@@ -115,13 +116,13 @@ func (st *stage) startKeeper() error {
 	return await(st.ctx, "the keeper", st.keeper.Ready)
 }
 
-func (st *stage) startFanout() error {
+func (st *stage) startFanout(window time.Duration) error {
 	nc, err := st.open("fanout")
 	if err != nil {
 		return err
 	}
 	f, err := fanout.New(nc, fanout.Config{
-		Prefix: st.Prefix(), Logger: st.log.With("part", "fanout"),
+		Prefix: st.Prefix(), Window: window, Logger: st.log.With("part", "fanout"),
 		InterestTTL: time.Hour, // raw subscribers do not refresh
 	})
 	if err != nil {
@@ -132,17 +133,30 @@ func (st *stage) startFanout() error {
 }
 
 func (st *stage) startEdge(id string) error {
+	node, err := st.startEdgeUntil(st.ctx, id)
+	if err == nil {
+		st.edges = append(st.edges, node)
+	}
+	return err
+}
+
+// startEdgeUntil starts an edge that crashes when ctx ends.
+func (st *stage) startEdgeUntil(ctx context.Context, id string) (*edge.Node, error) {
 	nc, err := st.open(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	node, err := edge.New(nc, edge.Config{ID: id, Prefix: st.Prefix(), Logger: st.log})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	st.start(id, node.Run)
-	st.edges = append(st.edges, node)
-	return st.ready(node.Ready())
+	st.start(id, func(context.Context) error {
+		if err := node.Run(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	})
+	return node, st.ready(node.Ready())
 }
 
 func (st *stage) ready(ready <-chan struct{}) error {

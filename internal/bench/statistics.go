@@ -13,8 +13,11 @@ type Rate struct {
 	Rounds []float64 `json:"rounds"`
 }
 
-func (r *Rate) add(n int64, d time.Duration) {
-	r.Rounds = append(r.Rounds, round(float64(n)/d.Seconds(), 1))
+func (r *Rate) add(n int64, d time.Duration) { r.append(float64(n) / d.Seconds()) }
+
+// append adds a round whose rate is known.
+func (r *Rate) append(rate float64) {
+	r.Rounds = append(r.Rounds, round(rate, 1))
 	r.Median = median(r.Rounds)
 }
 

@@ -44,6 +44,9 @@ func (r Report) lines() (lines []line) {
 	if f.Changes != nil {
 		lines = append(lines, r.changeLines()...)
 	}
+	if f.Storm != nil {
+		lines = append(lines, r.stormLines()...)
+	}
 	if f.Latency != nil {
 		lines = append(lines, r.latencyLines()...)
 	}
@@ -99,6 +102,41 @@ func (r Report) paced() string {
 	return " The window limits this figure; more --viewers would be told more."
 }
 
+func (r Report) stormLines() []line {
+	s, sizes := r.Figures.Storm, r.Sizes
+	resident := ""
+	if s.RSSPeak > 0 {
+		resident = fmt.Sprintf(", %s of the whole process", megabytes(s.RSSPeak))
+	}
+	return []line{
+		{
+			"storm: messages to a viewer", decimal(s.PerViewer), fmt.Sprintf("%d changes", sizes.StormTargets), "",
+			fmt.Sprintf("Storm: an edge with %s users crashes, %s viewers watch %d of them each; a message of %.0f B holds %s changes. Until the last change: the worst of the rounds.",
+				thousands(float64(sizes.StormUsers)), thousands(float64(sizes.StormViewers)), sizes.StormTargets, s.Bytes, decimal(s.ChangesEach)),
+		},
+		{"  from the first change told to the last", millis(s.Told.Max), "", "", ""},
+		{
+			"  from the first one written to the last told", millis(s.Written.Max), millis(s.Bound.Max) + " is the bound",
+			r.ratio("storm_last_change_to_bound"), r.boundBroken(),
+		},
+		{
+			"  messages when all are due at once", perSecond(s.Burst.Median),
+			fmt.Sprintf("%s core messages of %.0f B", perSecond(s.Core.Median), s.BurstBytes), r.ratio("storm_messages_to_core_messages"),
+			fmt.Sprintf("Due at once: with a window that outlasts the storm, %s changes a message, from when the messages are due until they have arrived.",
+				decimal(s.BurstEach)),
+		},
+		{"  peak of the heap", megabytes(s.HeapPeak), megabytes(s.HeapBefore) + " before" + resident, "", ""},
+	}
+}
+
+// boundBroken warns of a change that came too late.
+func (r Report) boundBroken() string {
+	if r.Figures.Storm.BoundKept {
+		return ""
+	}
+	return "Storm: the last change came later than its bound; the machine was busy with something else, or the fanout is too slow."
+}
+
 func (r Report) latencyLines() []line {
 	l := r.Figures.Latency
 	return []line{
@@ -141,6 +179,10 @@ func (r Report) ratio(name string) string {
 func perSecond(x float64) string { return thousands(x) + "/s" }
 
 func millis(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) + " ms" }
+
+func megabytes(bytes uint64) string { return thousands(float64(bytes)/1e6) + " MB" }
+
+func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
 // thousands writes a number with commas, without a fraction.
 func thousands(x float64) string {

@@ -1,0 +1,251 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// Onlookers are a crowd of whom every message is noted: who was told what last, and
+// when.
+type onlookers struct {
+	*crowd
+	begin   time.Time
+	users   int
+	lists   [][]int // the targets of each viewer
+	markers int     // users behind them whom everybody watches, one of each shard
+	marked  atomic.Int64
+
+	viewers map[string]int // by subscription
+
+	complete [standings]atomic.Int64 // viewers who were told so of all their targets
+	strays   atomic.Int64            // changes that nobody was to be told
+
+	mu        sync.Mutex
+	alerted   []time.Duration // by viewer and shard: when it was told of the marker
+	told      []standing      // by viewer and user
+	holds     [][standings]int
+	recording bool
+	arrivals  []arrival
+	longest   []byte
+}
+
+// A standing is what a viewer was told of a user last.
+type standing uint8
+
+const (
+	barred standing = iota // not one of the viewer's targets
+	untold
+	online
+	offline
+	standings
+)
+
+func (s standing) String() string { return [...]string{"barred", "untold", "online", "offline"}[s] }
+
+// userName has a number of fixed length, so that a receiver reads it at once.
+func userName(i int) string { return fmt.Sprintf("user-%07d", i) }
+
+const (
+	userPrefix = "user-"
+	userDigits = 7
+)
+
+// newOnlookers notes; the caller subscribes them.
+func newOnlookers(users, markers int, lists [][]int) *onlookers {
+	o := &onlookers{
+		begin: time.Now(), users: users, markers: markers, lists: lists, viewers: make(map[string]int, len(lists)),
+		alerted: make([]time.Duration, len(lists)*markers), told: make([]standing, len(lists)*users), holds: make([][standings]int, len(lists)),
+	}
+	for viewer, list := range lists {
+		for _, user := range list {
+			o.told[viewer*users+user] = untold
+		}
+		o.holds[viewer][untold] = len(list)
+	}
+	return o
+}
+
+// onlookersOf subscribes a viewer for each list, and to the markers, and finds in the
+// answers that all the targets are online.
+func (st *stage) onlookersOf(users, markers int, lists [][]int) (*onlookers, error) {
+	o := newOnlookers(users, markers, lists)
+	o.crowd = &crowd{st: st, hear: o.note, met: o.meet}
+	names := make([][]string, len(lists))
+	for i, list := range lists {
+		o.viewers[st.ViewEventsAll(viewerName(i))] = i
+		for _, user := range list {
+			names[i] = append(names[i], userName(user))
+		}
+		for _, user := range st.markers(users)[:markers] {
+			names[i] = append(names[i], userName(user))
+		}
+	}
+	if err := o.assemble(names); err != nil {
+		return nil, err
+	}
+	return o, o.await(online)
+}
+
+// meet takes an answer in.
+func (o *onlookers) meet(viewer int, reply subjects.Reply) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, shard := range reply.Shards {
+		for _, v := range shard.Views {
+			user, err := strconv.Atoi(strings.TrimPrefix(v.Target, userPrefix))
+			if err != nil || v.Status != rollcall.StatusOnline {
+				o.strays.Add(1)
+			} else if user < o.users {
+				o.holdLocked(viewer, user, online)
+			}
+		}
+	}
+}
+
+// alert has every viewer told of the markers, so that their windows begin now.
+func (o *onlookers) alert(markers []*edge.Conn) error {
+	for _, conn := range markers {
+		state := inUse()
+		state.Activity = "marked"
+		if err := conn.SetState(state); err != nil {
+			return err
+		}
+	}
+	all := int64(len(markers) * len(o.lists))
+	return await(o.st.ctx, "the markers", func() bool { return o.marked.Load() == all })
+}
+
+// note takes a message in. It reads as much as it needs, because the reader shares
+// the cores with what is measured.
+func (o *onlookers) note(m *nats.Msg) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	viewer, rest, changes := o.viewers[m.Sub.Subject], m.Data, 0
+	for {
+		at := bytes.Index(rest, entry)
+		if at < 0 {
+			break
+		}
+		rest = rest[at+len(entry):]
+		user, now := readChange(rest)
+		changes++
+		if user >= o.users && o.markers > 0 {
+			o.alerted[viewer*o.markers+shardOf(m.Subject)] = time.Since(o.begin)
+			o.marked.Add(1)
+			continue
+		}
+		o.holdLocked(viewer, user, now)
+	}
+	if changes == 0 {
+		return // a position only
+	}
+	if o.recording {
+		o.arrivals = append(o.arrivals, arrival{time.Since(o.begin), viewer, shardOf(m.Subject), len(m.Data), changes})
+		if len(m.Data) > len(o.longest) {
+			o.longest = m.Data
+		}
+	}
+	o.messages.Add(1)
+}
+
+// record begins to note arrivals.
+func (o *onlookers) record() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.recording, o.arrivals, o.longest = true, nil, nil
+}
+
+// recorded ends that and returns the arrivals and the longest message.
+func (o *onlookers) recorded() ([]arrival, []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.recording = false
+	return o.arrivals, o.longest
+}
+
+// readChange reads the user and the status behind an entry; what does not look like
+// them is nobody.
+func readChange(b []byte) (user int, now standing) {
+	const (
+		begin = len(`"` + userPrefix)
+		end   = begin + userDigits
+	)
+	if len(b) < end {
+		return -1, barred
+	}
+	for _, c := range b[begin:end] {
+		user = 10*user + int(c-'0')
+	}
+	switch {
+	case bytes.HasPrefix(b[end:], []byte(`","status":"offline"`)):
+		return user, offline
+	case bytes.HasPrefix(b[end:], []byte(`","status":"online"`)):
+		return user, online
+	}
+	return -1, barred
+}
+
+// holdLocked replaces what a viewer was told of a user.
+func (o *onlookers) holdLocked(viewer, user int, now standing) {
+	if user < 0 || user >= o.users {
+		o.strays.Add(1)
+		return
+	}
+	last := &o.told[viewer*o.users+user]
+	if *last == barred || *last == now {
+		o.strays.Add(1)
+		return
+	}
+	of, all := &o.holds[viewer], len(o.lists[viewer])
+	if of[*last]--; of[*last] == all-1 {
+		o.complete[*last].Add(-1)
+	}
+	if of[now]++; of[now] == all {
+		o.complete[now].Add(1)
+	}
+	*last = now
+}
+
+// shardOf is the last token of a subject.
+func shardOf(subject string) int {
+	shard, err := strconv.Atoi(subject[strings.LastIndexByte(subject, '.')+1:])
+	if err != nil {
+		panic("bench: no shard in " + subject)
+	}
+	return shard
+}
+
+// due is when a message became due that the fanout held back since it told its viewer
+// of the marker; a little late, because the marker's way is counted too.
+func (o *onlookers) due(a arrival, window time.Duration) time.Duration {
+	return o.alerted[a.viewer*o.markers+a.shard] + window
+}
+
+// await waits until every viewer was told the same of all its targets.
+func (o *onlookers) await(s standing) error {
+	all := int64(len(o.lists))
+	err := await(o.st.ctx, "all "+s.String(), func() bool { return o.complete[s].Load() == all })
+	if err != nil && o.st.ctx.Err() == nil {
+		err = fmt.Errorf("%d of %d viewers have all their targets %s: %w", o.complete[s].Load(), all, s, err)
+	}
+	return err
+}
+
+// sound fails if viewers were told what they were not to be told, or twice.
+func (o *onlookers) sound() error {
+	if n := o.strays.Load(); n > 0 {
+		return fmt.Errorf("%d changes were told twice, or to the wrong viewer", n)
+	}
+	return o.st.sound()
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/fanout"
+	"github.com/rollcall-io/rollcall/fanout/viewer"
+	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/natsd"
+	"github.com/rollcall-io/rollcall/keeper"
+)
+
+// A stage is a whole fabric in one process.
+type stage struct {
+	server   *server
+	page     net.Listener
+	keeper   *part
+	fanout   *part
+	edge     *edge.Node
+	devices  *devices
+	policies *viewer.Policies
+	cleanup  []func()
+}
+
+// A part is a keeper or fanout that can be stopped and started.
+type part struct {
+	run  func(context.Context) error
+	stop func() // nil while it is stopped
+}
+
+func startStage(ctx context.Context, dir, page string, params rollcall.Params) (*stage, error) {
+	s := &stage{}
+	if err := s.begin(ctx, dir, page, params); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stage) begin(ctx context.Context, dir, page string, params rollcall.Params) error {
+	origins, err := s.serve(page)
+	if err != nil {
+		return err
+	}
+	s.server, err = startServer(natsd.Config{
+		StoreDir: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", Origins: origins,
+	})
+	if err != nil {
+		return err
+	}
+	s.later(s.server.stop)
+	nc, err := s.connect("testserver")
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	if _, err := fabric.Ensure(ctx, js, fabric.Config{Params: params}); err != nil {
+		return err
+	}
+	if s.policies, err = viewer.NewPolicies(nc, ""); err != nil {
+		return err
+	}
+	s.keeper, s.fanout = &part{run: s.runKeeper}, &part{run: s.runFanout}
+	for _, p := range []*part{s.keeper, s.fanout} {
+		s.later(p.end)
+		p.start(ctx)
+	}
+	return s.startEdge(ctx, params)
+}
+
+// serve serves the page and names its origin.
+func (s *stage) serve(page string) (origins []string, err error) {
+	if page == "" {
+		return nil, nil
+	}
+	if s.page, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	files := &http.Server{Handler: http.FileServer(http.Dir(page)), ReadHeaderTimeout: 5 * time.Second}
+	s.later(func() { files.Close() })
+	go files.Serve(s.page)
+	return []string{s.pageURL()}, nil
+}
+
+func (s *stage) pageURL() string { return "http://" + s.page.Addr().String() }
+
+// addresses is where clients and browsers find the stage.
+func (s *stage) addresses() map[string]string {
+	at := map[string]string{"nats": "nats://" + s.server.cfg.Listen, "websocket": "ws://" + s.server.cfg.WebSocket}
+	if s.page != nil {
+		at["page"] = s.pageURL()
+	}
+	return at
+}
+
+func (s *stage) connect(name string) (*nats.Conn, error) {
+	nc, err := s.server.connect(name)
+	if err == nil {
+		s.later(nc.Close)
+	}
+	return nc, err
+}
+
+func (s *stage) runKeeper(ctx context.Context) error {
+	nc, err := s.server.connect("keeper")
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	k, err := keeper.New(nc, keeper.Config{})
+	if err != nil {
+		return err
+	}
+	return k.Run(ctx)
+}
+
+func (s *stage) runFanout(ctx context.Context) error {
+	nc, err := s.server.connect("fanout")
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	f, err := fanout.New(nc, fanout.Config{})
+	if err != nil {
+		return err
+	}
+	return f.Run(ctx)
+}
+
+func (s *stage) startEdge(ctx context.Context, params rollcall.Params) error {
+	nc, err := s.connect("edge")
+	if err != nil {
+		return err
+	}
+	if s.edge, err = edge.New(nc, edge.Config{ID: "testserver"}); err != nil {
+		return err
+	}
+	running, crash := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.edge.Run(running) }()
+	s.later(crash)
+	select {
+	case <-s.edge.Ready():
+	case err := <-ended:
+		return fmt.Errorf("edge: %w", err)
+	}
+	s.devices = newDevices()
+	go s.devices.beat(running, params.Heartbeat/2)
+	return nil
+}
+
+// later adds what must be undone, the last first.
+func (s *stage) later(undo func()) { s.cleanup = append(s.cleanup, undo) }
+
+func (s *stage) stop() {
+	for i := len(s.cleanup) - 1; i >= 0; i-- {
+		s.cleanup[i]()
+	}
+}
+
+// start runs the part, again and again if it ends by itself, until end.
+func (p *part) start(ctx context.Context) {
+	if p.stop != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	p.stop = func() { cancel(); <-ended }
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			if err := p.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				time.Sleep(100 * time.Millisecond) // the server may be away
+			}
+		}
+	}()
+}
+
+func (p *part) end() {
+	if p.stop != nil {
+		p.stop()
+		p.stop = nil
+	}
+}

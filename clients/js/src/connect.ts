@@ -1,0 +1,47 @@
+import {
+  credsAuthenticator,
+  jwtAuthenticator,
+  wsconnect,
+  type Authenticator,
+  type NatsConnection,
+} from "@nats-io/nats-core";
+import { inboxPrefix } from "./token.js";
+
+/** Who one is to the server: the text of a NATS credentials file, or its two parts. */
+export type Token = string | { readonly jwt: string; readonly seed: string };
+
+/** Where and as whom to connect. */
+export interface Servers {
+  /** WebSocket URLs, "wss://…". */
+  readonly servers: string | string[];
+  /** Left out for a server that knows no identities. */
+  readonly token?: Token;
+}
+
+/**
+ * Connects a viewer by WebSocket. The connection survives whatever happens to the
+ * server later: it is never given up, a dead path is noticed within 15 s, and clients
+ * do not come back in step.
+ */
+export function connect(viewer: string, { servers, token }: Servers): Promise<NatsConnection> {
+  return wsconnect({
+    servers,
+    name: "rollcall viewer",
+    inboxPrefix: inboxPrefix(viewer),
+    ...(token !== undefined && { authenticator: authenticator(token) }),
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 500,
+    reconnectJitter: 500,
+    reconnectJitterTLS: 1_000,
+    pingInterval: 5_000,
+    maxPingOut: 2,
+    // A page reaches the servers that it was given, not those that they know.
+    ignoreClusterUpdates: true,
+  });
+}
+
+function authenticator(token: Token): Authenticator {
+  const utf8 = new TextEncoder();
+  if (typeof token === "string") return credsAuthenticator(utf8.encode(token));
+  return jwtAuthenticator(token.jwt, utf8.encode(token.seed));
+}

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { chromium, type Browser, type Page } from "playwright-core";
+import { Fabric } from "../fabric.js";
+
+const directory = fileURLToPath(new URL("../../page", import.meta.url));
+
+let fabric: Fabric;
+let browser: Browser;
+before(async () => {
+  fabric = await Fabric.start("-page", directory);
+  browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+});
+after(async () => {
+  await browser?.close();
+  await fabric?.stop();
+});
+
+/** Opens the list of vera's contacts; a reload would fail the test. */
+async function open(...targets: string[]): Promise<Page> {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(10_000);
+  const query = new URLSearchParams({ server: fabric.addresses.websocket, viewer: "vera", outage: "500" });
+  for (const t of targets) query.append("target", t);
+  await page.goto(`${fabric.addresses.page}/?${query}`);
+  await page.locator("#contacts[data-ready]").waitFor({ state: "attached" });
+  page.on("framenavigated", () => assert.fail("the page was loaded again"));
+  return page;
+}
+
+function contact(page: Page, target: string, attributes = "") {
+  return page.locator(`li[data-target="${target}"]${attributes}`);
+}
+
+test("a contact comes online, goes away, and blocks the viewer", async () => {
+  const page = await open("ann", "bob");
+  assert.equal(await page.locator("li").count(), 0);
+  await fabric.do("connect", "ann", "phone");
+  await fabric.do("connect", "bob", "phone");
+  await contact(page, "ann", '[data-status="online"]').waitFor();
+  await fabric.do("status", "ann", "away", "lunch");
+  await contact(page, "ann", '[data-availability="away"]').waitFor();
+  assert.equal(await contact(page, "ann").textContent(), "ann · away · lunch");
+  await fabric.do("close", "bob", "phone");
+  await contact(page, "bob", '[data-status="offline"]').waitFor();
+  await fabric.do("block", "ann", "vera");
+  await contact(page, "ann").waitFor({ state: "detached" });
+  assert.equal(await page.locator("li").count(), 1); // bob is still there
+  assert.equal(await page.locator("#problem").textContent(), "");
+  await page.close();
+});
+
+test("a page outlives an outage of the server", async () => {
+  await fabric.do("connect", "cat", "phone");
+  const page = await open("cat");
+  await contact(page, "cat", '[data-status="online"]').waitFor();
+  await fabric.do("stop", "server");
+  await contact(page, "cat", '[data-status="unknown"]').waitFor();
+  await fabric.do("start", "server");
+  await contact(page, "cat", '[data-status="online"]').waitFor();
+  await page.close();
+});
+
+test("only pages of an allowed origin are let in", async () => {
+  const other = await Fabric.start("-page", directory);
+  const page = await browser.newPage();
+  const query = new URLSearchParams({ server: fabric.addresses.websocket, viewer: "vera", target: "ann" });
+  await page.goto(`${other.addresses.page}/?${query}`);
+  await page.locator("#problem:not(:empty)").waitFor();
+  await other.stop();
+  await page.close();
+});

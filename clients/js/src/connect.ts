@@ -23,7 +23,9 @@ export interface Servers {
  * server later: it is never given up, a dead path is noticed within 15 s, and clients
  * do not come back in step.
  */
-export function connect(viewer: string, { servers, token }: Servers): Promise<NatsConnection> {
+export async function connect(viewer: string, { servers, token }: Servers): Promise<NatsConnection> {
+  // Without it the transport would wait for ever.
+  if (typeof WebSocket === "undefined") throw new Error("no WebSocket here: Node has it from 22 on; or pass a connection");
   return wsconnect({
     servers,
     name: "rollcall viewer",

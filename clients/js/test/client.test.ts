@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { NatsConnection } from "@nats-io/nats-core";
-import { decodeMessage } from "../src/index.js";
+import { Client, decodeMessage } from "../src/index.js";
 import { Fabric } from "./fabric.js";
 import { eventually, refusal, shown, sleep, watch } from "./watcher.js";
 
@@ -176,4 +176,11 @@ test("a connection that is closed for good ends the client with the reason", asy
   await nc!.close();
   const reason = await w.client.closed;
   assert.equal(reason?.code, "closed");
+});
+
+test("without a WebSocket connecting fails at once", async (t) => {
+  const { WebSocket } = globalThis;
+  t.after(() => Object.assign(globalThis, { WebSocket }));
+  Reflect.deleteProperty(globalThis, "WebSocket");
+  await assert.rejects(Client.connect({ viewer: "ann", servers: fabric.addresses.websocket }), /no WebSocket here/);
 });

@@ -126,8 +126,8 @@ func TestAgenda(t *testing.T) {
 					}
 				}
 			}
-			if len(a) != len(due) {
-				t.Fatalf("%d on the agenda, %d due", len(a), len(due))
+			if len(a.queue) != len(due) {
+				t.Fatalf("%d on the agenda, %d due", len(a.queue), len(due))
 			}
 		}
 	})

@@ -14,8 +14,12 @@ export type Token = string | { readonly jwt: string; readonly seed: string };
 export interface Servers {
   /** WebSocket URLs, "wss://…". */
   readonly servers: string | string[];
-  /** Left out for a server that knows no identities. */
-  readonly token?: Token;
+  /**
+   * Left out for a server that knows no identities. A function is asked at every connect
+   * and reconnect, so that a client outlives the tokens that it connects with: it
+   * returns one that has not expired.
+   */
+  readonly token?: Token | (() => Token);
 }
 
 /**
@@ -42,8 +46,14 @@ export async function connect(viewer: string, { servers, token }: Servers): Prom
   });
 }
 
-function authenticator(token: Token): Authenticator {
-  const utf8 = new TextEncoder();
-  if (typeof token === "string") return credsAuthenticator(utf8.encode(token));
-  return jwtAuthenticator(token.jwt, utf8.encode(token.seed));
+const utf8 = new TextEncoder();
+
+function authenticator(token: Token | (() => Token)): Authenticator {
+  const authenticate: Authenticator = (nonce) => {
+    const t = typeof token === "function" ? token() : token;
+    const one = typeof t === "string" ? credsAuthenticator(utf8.encode(t)) : jwtAuthenticator(t.jwt, utf8.encode(t.seed));
+    return one(nonce);
+  };
+  authenticate(); // what is no token fails here, and not in the midst of connecting
+  return authenticate;
 }

@@ -45,7 +45,7 @@ export function parseToken(text: string): string {
 
 /** The inbox prefix of a viewer's connection; permissions allow no other. */
 export function inboxPrefix(viewer: string): string {
-  return "_INBOX_" + token(viewer);
+  return "_INBOX.viewer." + token(viewer);
 }
 
 function toBase64url(bytes: Uint8Array): string {

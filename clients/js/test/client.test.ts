@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { NatsConnection } from "@nats-io/nats-core";
-import { Client, decodeMessage } from "../src/index.js";
+import { Client, decodeMessage, type State } from "../src/index.js";
 import { Fabric } from "./fabric.js";
 import { eventually, refusal, shown, sleep, watch } from "./watcher.js";
 
@@ -16,7 +16,7 @@ test("subscribe, changes, get, unsubscribe", async (t) => {
   await w.client.subscribe(["ann", "bob", "nobody"]);
   await w.expect({ ann: "online", bob: "", nobody: "" });
   assert.deepEqual([...w.client.states.keys()], ["ann"]);
-  assert.equal(w.client.states.size, 1);
+  checkMap(w.client.states, "ann");
 
   await fabric.do("connect", "bob", "laptop");
   await w.expect({ bob: "online" });
@@ -41,6 +41,16 @@ test("subscribe, changes, get, unsubscribe", async (t) => {
   assert.deepEqual([...once].map(([id, state]) => [id, shown(state)]), [["ann", "offline"], ["bob", "offline"]]);
   await w.expect({ bob: "" }); // to get is not to watch
 });
+
+/** Holds a Map's ways to its one element against each other. */
+function checkMap(states: ReadonlyMap<string, State>, target: string): void {
+  const state = states.get(target);
+  assert.ok(states.has(target) && !states.has("nobody"));
+  assert.equal(states.size, 1);
+  assert.deepEqual([...states], [[target, state]]);
+  assert.deepEqual([...states.values()], [state]);
+  states.forEach((s, t, all) => assert.deepEqual([s, t, all], [state, target, states]));
+}
 
 test("an iterator has the newest of each target, and ends with the client", async (t) => {
   await fabric.do("connect", "iva", "phone");

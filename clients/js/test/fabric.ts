@@ -12,6 +12,12 @@ interface Addresses {
   readonly page?: string;
 }
 
+/** Who one is to the server, in both forms. */
+export interface Credential {
+  readonly parts: { readonly jwt: string; readonly seed: string; readonly inbox_prefix: string };
+  readonly file: string;
+}
+
 /** A whole fabric in a process of its own; testserver/main.go lists its commands. */
 export class Fabric {
   readonly addresses: Addresses;
@@ -33,11 +39,21 @@ export class Fabric {
   }
 
   /** Carries out a command, such as `do("connect", "ann", "phone")`. */
-  do(...words: string[]): Promise<void> {
+  async do(...words: string[]): Promise<void> {
+    await this.#ask(words);
+  }
+
+  /** Mints a credential. */
+  async token(role: string, id: string, ttl = "1h"): Promise<Credential> {
+    return (await this.#ask(["token", ttl, role, id])) as Credential;
+  }
+
+  #ask(words: readonly string[]): Promise<unknown> {
     const mine = this.#last.then(async () => {
       this.#process.stdin.write(words.map(encodeURIComponent).join(" ") + "\n");
-      const answer = (await nextLine(this.#lines)) as { error?: string };
+      const answer = (await nextLine(this.#lines)) as { ok?: unknown; error?: string };
       if (answer.error !== undefined) throw new Error(`${words.join(" ")}: ${answer.error}`);
+      return answer.ok;
     });
     this.#last = mine.catch(() => {});
     return mine;

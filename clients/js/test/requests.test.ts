@@ -1,12 +1,17 @@
 import assert from "node:assert/strict";
 import { after, before, test, type TestContext } from "node:test";
-import { headers, type Msg, type NatsConnection } from "@nats-io/nats-core";
+import { headers, type Msg, type NatsConnection, type Subscription } from "@nats-io/nats-core";
 import { Fabric } from "./fabric.js";
-import { dial, eventually, refusal, shown, sleep, watch, type Watcher } from "./watcher.js";
+import { dial, eventually, refusal, shown, sleep, watchOn, type Watcher } from "./watcher.js";
 
 let fabric: Fabric;
 before(async () => (fabric = await Fabric.start()));
 after(() => fabric.stop());
+
+/** A connection that may do everything, under prefixes of no fabric as well. */
+function anyone(): Promise<NatsConnection> {
+  return dial(fabric, "operator", "anyone");
+}
 
 interface Asked {
   readonly op: string;
@@ -18,11 +23,11 @@ type Script = (asked: Asked, nth: number) => string | Record<string, string>;
 
 /** A fanout that says what a test wants it to say. Each has a fabric's prefix for itself. */
 async function scripted(t: TestContext, prefix: string, script: Script): Promise<{ w: Watcher; asked: Asked[] }> {
-  const nc = await dial(fabric, "fanout");
+  const nc = await dial(fabric, "operator", "fanout");
   const asked: Asked[] = [];
   nc.subscribe(`${prefix}.req.*.*`, { callback: (_, m) => respond(m, asked, script) });
   await nc.flush();
-  const w = await watch(fabric, { prefix, spread: 0 });
+  const w = await watchOn(await anyone(), { viewer: "vera", prefix, spread: 0 });
   t.after(() => Promise.all([w.close(), nc.close()]));
   return { w, asked };
 }
@@ -80,8 +85,8 @@ test("a refusal is final, and takes all of the call back", async (t) => {
 });
 
 test("without a fanout, an answer comes when there is one", async (t) => {
-  const w = await watch(fabric, { prefix: "later" });
-  const nc = await dial(fabric, "fanout");
+  const w = await watchOn(await anyone(), { viewer: "vera", prefix: "later" });
+  const nc = await dial(fabric, "operator", "fanout");
   t.after(() => Promise.all([w.close(), nc.close()]));
   const asked = w.client.subscribe(["ann"]);
   await sleep(300);
@@ -92,8 +97,9 @@ test("without a fanout, an answer comes when there is one", async (t) => {
 
 test("a malformed message is passed over", async (t) => {
   const warnings: unknown[] = [];
-  const w = await watch(fabric, { prefix: "bad", logger: { debug: () => {}, warn: (...args) => warnings.push(args) } });
-  const nc: NatsConnection = await dial(fabric, "fanout");
+  const logger = { debug: () => {}, warn: (...args: unknown[]) => warnings.push(args) };
+  const w = await watchOn(await anyone(), { viewer: "vera", prefix: "bad", logger });
+  const nc: NatsConnection = await dial(fabric, "operator", "fanout");
   t.after(() => Promise.all([w.close(), nc.close()]));
   nc.subscribe("bad.req.*.*", { callback: (_, m) => respond(m, [], () => ({ ann: "online" })) });
   await w.client.subscribe(["ann"]);
@@ -102,4 +108,20 @@ test("a malformed message is passed over", async (t) => {
   nc.publish("bad.view.vera.0", JSON.stringify({ shard: 0, generation: 1, seq: 1, feed: "live", targets: 1, changes }));
   await eventually(() => assert.equal(shown(w.client.states.get("ann")), "offline"));
   assert.equal(warnings.length, 1);
+});
+
+test("whoever is another viewer to the server is told so", async (t) => {
+  const nc = await dial(fabric, "viewer", "mallory");
+  const w = await watchOn(nc, { viewer: "vera" });
+  t.after(() => w.close());
+  await assert.rejects(w.client.subscribe(["ann"]), refusal("forbidden"));
+  assert.equal((await w.client.closed)?.code, "forbidden"); // it would hear of nothing
+});
+
+test("what the server forbids is not asked again", async (t) => {
+  const nc = await dial(fabric, "fanout", "no viewer");
+  nc.subscribe = () => ({ unsubscribe: () => {} }) as Subscription; // it may not hear of views either
+  const w = await watchOn(nc, { viewer: "vera" });
+  t.after(() => w.close());
+  await assert.rejects(w.client.get(["ann"]), refusal("forbidden"));
 });

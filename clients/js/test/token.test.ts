@@ -28,7 +28,7 @@ test("an id has one token, and the token its id", () => {
     assert.equal(token(id), want);
     assert.equal(parseToken(want), id);
   }
-  assert.equal(inboxPrefix("a b"), "_INBOX_=YSBi");
+  assert.equal(inboxPrefix("a b"), "_INBOX.viewer.=YSBi");
 });
 
 test("other forms are refused", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect } from "@nats-io/transport-node";
-import type { NatsConnection } from "@nats-io/nats-core";
-import { Client, inboxPrefix, type Change, type Options, type State } from "../src/index.js";
+import { jwtAuthenticator, type NatsConnection } from "@nats-io/nats-core";
+import { Client, type Change, type Options, type State } from "../src/index.js";
 import type { Fabric } from "./fabric.js";
 
 /** A client over TCP that remembers every change. */
@@ -15,10 +15,12 @@ export interface Watcher {
   close(): Promise<void>;
 }
 
-export function dial(fabric: Fabric, viewer = "vera"): Promise<NatsConnection> {
+export async function dial(fabric: Fabric, role: string, id: string): Promise<NatsConnection> {
+  const { jwt, seed, inbox_prefix } = (await fabric.token(role, id)).parts;
   return connect({
     servers: fabric.addresses.nats,
-    inboxPrefix: inboxPrefix(viewer),
+    authenticator: jwtAuthenticator(jwt, new TextEncoder().encode(seed)),
+    inboxPrefix: inbox_prefix,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 100,
   });
@@ -29,8 +31,17 @@ export async function watch(
   options: Partial<Options> = {},
   wrap = (nc: NatsConnection) => nc,
 ): Promise<Watcher> {
-  const nc = await dial(fabric, options.viewer);
-  const client = await Client.connect({ viewer: "vera", connection: wrap(nc), ...options });
+  const viewer = options.viewer ?? "vera";
+  return watchOn(await dial(fabric, "viewer", viewer), { viewer, ...options }, wrap);
+}
+
+/** Watches on a connection that need not be the viewer's. */
+export async function watchOn(
+  nc: NatsConnection,
+  options: Options,
+  wrap = (nc: NatsConnection) => nc,
+): Promise<Watcher> {
+  const client = await Client.connect({ ...options, connection: wrap(nc) });
   const changes: Change[] = [];
   client.on((change) => changes.push(change));
   return {

@@ -10,6 +10,7 @@ import (
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 // A command has a number of arguments and what it does with them.
@@ -34,24 +35,41 @@ var commands = map[string]command{
 }
 
 // obey carries out a line.
-func (s *stage) obey(ctx context.Context, line string) error {
+func (s *stage) obey(ctx context.Context, line string) (any, error) {
 	words := strings.Fields(line)
 	for i, w := range words {
 		var err error
 		if words[i], err = url.PathUnescape(w); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if len(words) == 0 {
-		return fmt.Errorf("no command")
+		return nil, fmt.Errorf("no command")
+	}
+	if words[0] == "token" && len(words) > 3 {
+		return s.token(words[1], identity.Role(words[2]), words[3:])
 	}
 	c, known := commands[words[0]]
 	if args := len(words) - 1; !known || args < c.least || args > c.most {
-		return fmt.Errorf("no command %q with %d arguments", words[0], args)
+		return nil, fmt.Errorf("no command %q with %d arguments", words[0], args)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	return c.do(s, ctx, words[1:])
+	return true, c.do(s, ctx, words[1:])
+}
+
+// token mints a credential, in both forms in which clients take it.
+func (s *stage) token(ttl string, role identity.Role, ids []string) (any, error) {
+	d, err := time.ParseDuration(ttl)
+	if err != nil {
+		return nil, err
+	}
+	credential, err := s.server.issuer.Mint(role, d, ids...)
+	if err != nil {
+		return nil, err
+	}
+	file, err := credential.File()
+	return map[string]any{"parts": credential, "file": string(file)}, err
 }
 
 // switchPart starts or stops a part. What is started runs longer than the command.

@@ -14,6 +14,7 @@
 //	block USER VIEWER          the viewer sees nothing of the user any more
 //	unblock USER VIEWER
 //	stop PART, start PART      of server, keeper and fanout
+//	token TTL ROLE ID…         a credential, as its parts and as a file, in place of true
 //
 // It ends with standard input.
 package main
@@ -61,8 +62,9 @@ func run(ctx context.Context, page string, params rollcall.Params, in io.Reader,
 	}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		answer := map[string]any{"ok": true}
-		if err := s.obey(ctx, lines.Text()); err != nil {
+		done, err := s.obey(ctx, lines.Text())
+		answer := map[string]any{"ok": done}
+		if err != nil {
 			answer = map[string]any{"error": err.Error()}
 		}
 		if err := answers.Encode(answer); err != nil {

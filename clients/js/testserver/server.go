@@ -9,19 +9,29 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/rollcall-io/rollcall/internal/natsd"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
-// A server is a NATS server that comes back where it was. Connections made with
-// connect survive that.
+// A server is a NATS server that comes back where it was and lets in whoever has a
+// credential of its issuer. Connections made with connect survive a restart.
 type server struct {
-	cfg natsd.Config
+	issuer *identity.Issuer
+	cfg    natsd.Config
 
 	mu      sync.Mutex
 	running *natsd.Server // nil while it is stopped
 }
 
-func startServer(cfg natsd.Config) (*server, error) {
-	s := &server{cfg: cfg}
+func startServer(cfg natsd.Config, names subjects.Names) (*server, error) {
+	authority, err := identity.Generate()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Operator, err = natsd.OperatorOf(authority, names); err != nil {
+		return nil, err
+	}
+	s := &server{issuer: authority.Issuer(), cfg: cfg}
 	if err := s.start(); err != nil {
 		return nil, err
 	}
@@ -57,14 +67,18 @@ func (s *server) stop() {
 	}
 }
 
-// connect is how every part of the fabric reaches the server.
-func (s *server) connect(name string) (*nats.Conn, error) {
-	s.mu.Lock()
-	running := s.running
-	s.mu.Unlock()
-	return running.Connect(
-		nats.InProcessServer(s), nats.Name(name), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
-		nats.ReconnectWait(100*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 0))
+// connect is how every part of the fabric reaches the server, with the rights of its
+// role.
+func (s *server) connect(role identity.Role) (*nats.Conn, error) {
+	options, err := identity.Renewing(func() (identity.Credential, error) {
+		return s.issuer.Mint(role, identity.MaxTTL, "testserver")
+	})
+	if err != nil {
+		return nil, err
+	}
+	return nats.Connect("", append(options,
+		nats.InProcessServer(s), nats.Name(string(role)), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
+		nats.ReconnectWait(100*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 0))...)
 }
 
 // InProcessConn implements [nats.InProcessConnProvider] for whichever server runs now.

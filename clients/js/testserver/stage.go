@@ -19,6 +19,8 @@ import (
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/keeper"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 // A stage is a whole fabric in one process.
@@ -53,22 +55,22 @@ func (s *stage) begin(ctx context.Context, dir, page string, params rollcall.Par
 	if err != nil {
 		return err
 	}
+	names, err := subjects.New(subjects.DefaultPrefix, subjects.DefaultShards)
+	if err != nil {
+		return err
+	}
 	s.server, err = startServer(natsd.Config{
 		StoreDir: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", Origins: origins,
-	})
+	}, names)
 	if err != nil {
 		return err
 	}
 	s.later(s.server.stop)
-	nc, err := s.connect("testserver")
-	if err != nil {
+	if err := s.makeFabric(ctx, params); err != nil {
 		return err
 	}
-	js, err := jetstream.New(nc)
+	nc, err := s.connect(identity.Backend)
 	if err != nil {
-		return err
-	}
-	if _, err := fabric.Ensure(ctx, js, fabric.Config{Params: params}); err != nil {
 		return err
 	}
 	if s.policies, err = viewer.NewPolicies(nc, ""); err != nil {
@@ -80,6 +82,19 @@ func (s *stage) begin(ctx context.Context, dir, page string, params rollcall.Par
 		p.start(ctx)
 	}
 	return s.startEdge(ctx, params)
+}
+
+func (s *stage) makeFabric(ctx context.Context, params rollcall.Params) error {
+	nc, err := s.connect(identity.Operator)
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	_, err = fabric.Ensure(ctx, js, fabric.Config{Params: params})
+	return err
 }
 
 // serve serves the page and names its origin.
@@ -107,8 +122,8 @@ func (s *stage) addresses() map[string]string {
 	return at
 }
 
-func (s *stage) connect(name string) (*nats.Conn, error) {
-	nc, err := s.server.connect(name)
+func (s *stage) connect(role identity.Role) (*nats.Conn, error) {
+	nc, err := s.server.connect(role)
 	if err == nil {
 		s.later(nc.Close)
 	}
@@ -116,7 +131,7 @@ func (s *stage) connect(name string) (*nats.Conn, error) {
 }
 
 func (s *stage) runKeeper(ctx context.Context) error {
-	nc, err := s.server.connect("keeper")
+	nc, err := s.server.connect(identity.Keeper)
 	if err != nil {
 		return err
 	}
@@ -129,7 +144,7 @@ func (s *stage) runKeeper(ctx context.Context) error {
 }
 
 func (s *stage) runFanout(ctx context.Context) error {
-	nc, err := s.server.connect("fanout")
+	nc, err := s.server.connect(identity.Fanout)
 	if err != nil {
 		return err
 	}
@@ -142,7 +157,7 @@ func (s *stage) runFanout(ctx context.Context) error {
 }
 
 func (s *stage) startEdge(ctx context.Context, params rollcall.Params) error {
-	nc, err := s.connect("edge")
+	nc, err := s.connect(identity.Edge)
 	if err != nil {
 		return err
 	}

@@ -18,11 +18,13 @@ after(async () => {
 });
 
 /** Opens the list of vera's contacts; a reload would fail the test. */
-async function open(...targets: string[]): Promise<Page> {
+async function open(targets: string[], ttl = "1h"): Promise<Page> {
   const page = await browser.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(15_000);
   const query = new URLSearchParams({ server: fabric.addresses.websocket, viewer: "vera", outage: "500" });
   for (const t of targets) query.append("target", t);
+  // The first is to check that it is one, the second to connect, the others to come back.
+  for (const each of [ttl, ttl, "1h"]) query.append("token", (await fabric.token("viewer", "vera", each)).file);
   await page.goto(`${fabric.addresses.page}/?${query}`);
   await page.locator("#contacts[data-ready]").waitFor({ state: "attached" });
   page.on("framenavigated", () => assert.fail("the page was loaded again"));
@@ -34,7 +36,7 @@ function contact(page: Page, target: string, attributes = "") {
 }
 
 test("a contact comes online, goes away, and blocks the viewer", async () => {
-  const page = await open("ann", "bob");
+  const page = await open(["ann", "bob"]);
   assert.equal(await page.locator("li").count(), 0);
   await fabric.do("connect", "ann", "phone");
   await fabric.do("connect", "bob", "phone");
@@ -53,7 +55,7 @@ test("a contact comes online, goes away, and blocks the viewer", async () => {
 
 test("a page outlives an outage of the server", async () => {
   await fabric.do("connect", "cat", "phone");
-  const page = await open("cat");
+  const page = await open(["cat"]);
   await contact(page, "cat", '[data-status="online"]').waitFor();
   await fabric.do("stop", "server");
   await contact(page, "cat", '[data-status="unknown"]').waitFor();
@@ -62,10 +64,34 @@ test("a page outlives an outage of the server", async () => {
   await page.close();
 });
 
+test("a page outlives its token", async () => {
+  await fabric.do("connect", "dan", "phone");
+  const page = await open(["dan"], "3s");
+  await contact(page, "dan", '[data-status="online"]').waitFor();
+  await page.waitForTimeout(4_000);
+  await fabric.do("close", "dan", "phone");
+  await contact(page, "dan", '[data-status="offline"]').waitFor();
+  await page.close();
+});
+
+test("without a token nobody is let in", async () => {
+  const page = await browser.newPage();
+  const query = new URLSearchParams({ server: fabric.addresses.websocket, viewer: "vera", target: "ann" });
+  await page.goto(`${fabric.addresses.page}/?${query}`);
+  await page.locator("#problem:not(:empty)").waitFor();
+  assert.match((await page.locator("#problem").textContent()) ?? "", /Authorization/);
+  query.set("token", "nonsense");
+  await page.goto(`${fabric.addresses.page}/?${query}`);
+  await page.locator("#problem:not(:empty)").waitFor();
+  assert.match((await page.locator("#problem").textContent()) ?? "", /unable to parse credentials/);
+  await page.close();
+});
+
 test("only pages of an allowed origin are let in", async () => {
   const other = await Fabric.start("-page", directory);
   const page = await browser.newPage();
-  const query = new URLSearchParams({ server: fabric.addresses.websocket, viewer: "vera", target: "ann" });
+  const { file } = await fabric.token("viewer", "vera");
+  const query = new URLSearchParams({ server: fabric.addresses.websocket, viewer: "vera", target: "ann", token: file });
   await page.goto(`${other.addresses.page}/?${query}`);
   await page.locator("#problem:not(:empty)").waitFor();
   await other.stop();

@@ -1,10 +1,12 @@
 // A list of contacts. Its address says where to connect, as whom, and whom to show:
-// ?server=ws://…&viewer=vera&target=ann&target=bob
+// ?server=ws://…&viewer=vera&target=ann&target=bob&token=…, the text of a credentials
+// file. Of several tokens each is used for one connection, the last for all others. In an
+// application the token comes from its backend and never stands in an address.
 import { Client, type State } from "../../src/index.js";
 
 const query = new URLSearchParams(location.search);
 const viewer = query.get("viewer") ?? "";
-const credentials = query.get("token");
+const tokens = query.getAll("token");
 
 function element(id: string): HTMLElement {
   const found = document.getElementById(id);
@@ -33,7 +35,7 @@ try {
   const client = await Client.connect({
     viewer,
     servers: query.getAll("server"),
-    ...(credentials && { token: credentials }),
+    ...(tokens.length > 0 && { token: () => (tokens.length > 1 ? tokens.shift() : tokens[0]) ?? "" }),
     outage: Number(query.get("outage") ?? 15_000),
     logger: console,
   });

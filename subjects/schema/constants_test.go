@@ -16,12 +16,12 @@ import (
 	"github.com/rollcall-io/rollcall/subjects/schema"
 )
 
-// constantsOf finds the string constants of packages rollcall and subjects by their
-// type, from the source: a new one then cannot be forgotten.
-func constantsOf(t *testing.T, root ...string) map[string][]string {
+// constantsOf finds the string constants of some packages by their type, from the
+// source: a new one then cannot be forgotten. Reasons have no type, but a common prefix.
+func constantsOf(t *testing.T, dirs ...string) map[string][]string {
 	t.Helper()
 	constants := make(map[string][]string)
-	for _, dir := range []string{filepath.Join(root...), filepath.Join(append(root, "subjects")...)} {
+	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -47,6 +47,9 @@ func constantsOf(t *testing.T, root ...string) map[string][]string {
 
 func collect(constants map[string][]string, spec *ast.ValueSpec) {
 	name := ""
+	if strings.HasPrefix(spec.Names[0].Name, "Reason") {
+		name = "Reason"
+	}
 	switch typ := spec.Type.(type) {
 	case *ast.Ident:
 		name = typ.Name

@@ -12,7 +12,6 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/docs/check"
-	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/schema"
 )
@@ -98,7 +97,7 @@ func TestTheListsAreThoseOfTheCode(t *testing.T) {
 	availabilities := named[rollcall.Availability](func(n string) bool { return new(rollcall.Availability).UnmarshalText([]byte(n)) == nil })
 	states := named[rollcall.State](func(n string) bool { _, err := rollcall.ParseState(n); return err == nil })
 	granularities := named[rollcall.Granularity](func(n string) bool { return new(rollcall.Granularity).UnmarshalText([]byte(n)) == nil })
-	constants := constantsOf(t, "..", "..")
+	constants, reasons := constantsOf(t, "../..", ".."), constantsOf(t, "../../fanout")
 	for _, row := range []struct {
 		what      string
 		got, want []string
@@ -115,7 +114,7 @@ func TestTheListsAreThoseOfTheCode(t *testing.T) {
 		{"availabilities shown", values(t, "view", "properties", "availability", "enum"), availabilities[1:]},
 		// Offline is a status, not a state of who is online.
 		{"states", values(t, "view", "properties", "state", "enum"), states[1:]},
-		{"reasons", values(t, "position", "properties", "reason", "examples"), []string{fanout.ReasonKeeperSilent, fanout.ReasonFeedBehind}},
+		{"reasons", values(t, "position", "properties", "reason", "examples"), reasons["Reason"]},
 		{"relations", values(t, "policy-request", "$defs", "set", "properties", "default", "items", "enum"),
 			[]string{subjects.RelationContact, subjects.RelationMember, subjects.RelationEveryone}},
 	} {

@@ -3,7 +3,7 @@ import { after, before, test } from "node:test";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { Client, decodeMessage, type State } from "../src/index.js";
 import { Fabric } from "./fabric.js";
-import { eventually, refusal, shown, sleep, watch } from "./watcher.js";
+import { dial, eventually, refusal, shown, sleep, watch } from "./watcher.js";
 
 let fabric: Fabric;
 before(async () => (fabric = await Fabric.start()));
@@ -134,6 +134,31 @@ test("lost messages are noticed within seconds", async (t) => {
   await w.expect({ gil: "online" });
   await w.expect({ gil: "offline" }); // the seq is repeated two seconds later
   assert.deepEqual(w.shownAs("gil"), ["online", "offline"]);
+});
+
+test("after a reconnect there is one snapshot, and what was missed is in it", async (t) => {
+  let losing = false;
+  let nc: NatsConnection | undefined;
+  const w = await watch(fabric, { viewer: "rick" }, (connection) => lossy((nc = connection), () => losing));
+  const spy = await dial(fabric, "operator", "spy");
+  t.after(() => Promise.all([w.close(), spy.close()]));
+  const targets = ["ria", "rob", "ron", "ray"]; // in several shards
+  for (const id of targets) await fabric.do("connect", id, "phone");
+  await w.client.subscribe(targets);
+  await w.expect(Object.fromEntries(targets.map((id) => [id, "online"])));
+  let snapshots = 0;
+  spy.subscribe("presence.req.subscribe.rick", { callback: () => void snapshots++ });
+  await spy.flush();
+  losing = true;
+  await fabric.do("close", "ria", "phone");
+  await sleep(5_000); // nor does the repeated seq arrive
+  losing = false;
+  await nc!.reconnect();
+  await w.expect({ ria: "offline", rob: "online" }, 3_000);
+  await sleep(1_500);
+  assert.equal(snapshots, 1);
+  assert.deepEqual(w.shownAs("ria"), ["online", "offline"]);
+  assert.deepEqual(w.shownAs("rob"), ["online"]);
 });
 
 test("two clients of one viewer", async (t) => {

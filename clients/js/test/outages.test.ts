@@ -42,11 +42,11 @@ test("a short outage does not show", async (t) => {
 
 test("what was asked during an outage is answered after it", async (t) => {
   const fabric = await started(t);
-  const w = await watch(fabric);
+  const w = await watch(fabric, { timeout: 60_000 }); // no answer is waited for that cannot come
   t.after(() => w.close());
   await fabric.do("stop", "server");
   await sleep(200);
-  const asked = w.client.subscribe(["ann"]);
+  const asked = w.client.subscribe(["ann"], { signal: AbortSignal.timeout(15_000) });
   await assert.rejects(w.client.subscribe(["bob"], { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
   await fabric.do("start", "server");
   await asked;

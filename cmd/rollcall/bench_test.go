@@ -38,8 +38,13 @@ func TestBenchTable(t *testing.T) {
 }
 
 func TestBenchAskedWrongly(t *testing.T) {
-	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"bench", "--only", "closes"}, console{&out, &errs}); code != exitUsage {
-		t.Errorf("exit code %d for a measure that there is not: %s", code, &errs)
+	for _, args := range [][]string{
+		{"--only", "closes"},
+		{"--only", "storm", "--storm-users", "10", "--storm-targets", "11"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"bench"}, args...), console{&out, &errs}); code != exitUsage {
+			t.Errorf("%v: exit code %d, want that of a wrong question: %s", args, code, &errs)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Config says what to measure and how large. The zero value is the default run,
-// which takes less than a minute on two cores.
+// which takes about a minute and a half on two cores.
 type Config struct {
 	// Duration is how long the load lasts where nothing else ends it, over all
 	// rounds; default 10 s.

@@ -159,6 +159,35 @@ func (a *Authority) SystemJWT() (string, error) {
 	return encoded(claims, a.operator)
 }
 
+// Bare are the tokens that a server needs before it can be told of anything.
+type Bare struct{ Operator, System, Account string }
+
+// Bare are those of this authority; the account has no signing keys in it yet.
+func (a *Authority) Bare() (Bare, error) {
+	var b Bare
+	var err error
+	if b.Operator, err = a.OperatorJWT(); err != nil {
+		return b, err
+	}
+	if b.System, err = a.SystemJWT(); err != nil {
+		return b, err
+	}
+	b.Account, err = a.Sign(a.bareClaims())
+	return b, err
+}
+
+// bareClaims are those of a new account: JetStream without limits.
+func (a *Authority) bareClaims() *jwt.AccountClaims {
+	claims := jwt.NewAccountClaims(a.accountID)
+	claims.Name = "rollcall"
+	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{
+		MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
+	}
+	// Whoever overhears a token must not be able to use it.
+	claims.Limits.DisallowBearer = true
+	return claims
+}
+
 // SystemUser mints for a process that manages the server: it may do everything in the
 // system account, and nothing in the fabric's. Its inbox is like everybody's.
 func (a *Authority) SystemUser(ttl time.Duration) (Credential, error) {
@@ -210,7 +239,7 @@ const (
 // without limits for a new account, and whatever the previous claims hold besides; nil if
 // there are none. They say what was changed in what order.
 func (a *Authority) Claims(names subjects.Names, previous *jwt.AccountClaims) (*jwt.AccountClaims, []Change) {
-	claims := jwt.NewAccountClaims(a.accountID)
+	claims := a.bareClaims()
 	changes := []Change{{"account " + a.accountID, Made}}
 	if previous != nil {
 		*claims = *previous
@@ -219,13 +248,6 @@ func (a *Authority) Claims(names subjects.Names, previous *jwt.AccountClaims) (*
 			claims.SigningKeys[key] = scope
 		}
 		changes[0].Done = Kept
-	} else {
-		claims.Name = names.Prefix()
-		claims.Limits.JetStreamLimits = jwt.JetStreamLimits{
-			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
-		}
-		// Whoever overhears a token must not be able to use it.
-		claims.Limits.DisallowBearer = true
 	}
 	for _, role := range Roles {
 		key := a.roles[role]
@@ -240,6 +262,11 @@ func (a *Authority) Claims(names subjects.Names, previous *jwt.AccountClaims) (*
 		changes = append(changes, Change{"signing key of role " + string(role), done})
 	}
 	return claims, changes
+}
+
+// Admits says whether an account with these claims lets a role in at all.
+func (a *Authority) Admits(claims *jwt.AccountClaims, role Role) bool {
+	return claims.SigningKeys.Contains(a.roles[role])
 }
 
 func sameScope(old jwt.Scope, scope *jwt.UserScope) bool {

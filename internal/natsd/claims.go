@@ -18,15 +18,21 @@ const (
 	subjectLookup = "$SYS.REQ.ACCOUNT.%s.CLAIMS.LOOKUP"
 )
 
-// ErrClaims says that a server did not take or give an account's claims.
-var ErrClaims = errors.New("natsd: claims of an account")
+// Errors of claims.
+var (
+	// ErrClaims says that a server did not take or give an account's claims.
+	ErrClaims = errors.New("natsd: claims of an account")
+	// ErrUnmanaged says that a server has no accounts that could be changed over this
+	// connection.
+	ErrUnmanaged = errors.New("natsd: the connection is not one of the system account, or the server takes no accounts over it")
+)
 
 // LookupClaims asks for the claims of an account over a connection of the system
 // account; nil if the server knows none.
 func LookupClaims(ctx context.Context, nc *nats.Conn, account string) (*jwt.AccountClaims, error) {
 	answer, err := nc.RequestWithContext(ctx, fmt.Sprintf(subjectLookup, account), nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: asking for %s: %w", ErrClaims, account, system(err))
+		return nil, unmanaged("asking for "+account, err)
 	}
 	if len(answer.Data) == 0 {
 		return nil, nil
@@ -43,7 +49,7 @@ func LookupClaims(ctx context.Context, nc *nats.Conn, account string) (*jwt.Acco
 func PushClaims(ctx context.Context, nc *nats.Conn, token string) error {
 	answer, err := nc.RequestWithContext(ctx, subjectUpdate, []byte(token))
 	if err != nil {
-		return fmt.Errorf("%w: update: %w", ErrClaims, system(err))
+		return unmanaged("update", err)
 	}
 	var result struct {
 		Error *struct {
@@ -59,10 +65,10 @@ func PushClaims(ctx context.Context, nc *nats.Conn, token string) error {
 	return nil
 }
 
-// system says what no answer means.
-func system(err error) error {
+// unmanaged says what no answer means.
+func unmanaged(what string, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) {
-		return errors.New("nobody answers: the connection is not one of the system account, or the server has no resolver that takes claims")
+		return ErrUnmanaged
 	}
-	return err
+	return fmt.Errorf("%w: %s: %w", ErrClaims, what, err)
 }

@@ -53,7 +53,13 @@ func (d dossier) amend(op subjects.PolicyOp, r subjects.PolicyRequest, view *Vie
 	case subjects.PolicyLeave:
 		changed.groups = without(changed.groups, r.Groups)
 	case subjects.PolicyForget:
-		return dossier{}, nil
+		// How it appeared stays, as long as there is anything to see: the end of a cover
+		// must not show what was under it.
+		cover := p.Cover
+		p = &wire.Policy{}
+		if changed = (dossier{policy: p}); view != nil {
+			p.Cover = cover
+		}
 	}
 	if err != nil {
 		return d, err
@@ -181,7 +187,7 @@ func coverUp(p *wire.Policy, before *policy, view *View, now rollcall.Micros) {
 				p.Cover.Observed, p.Cover.Seen = int64(now), int64(now)
 			}
 		}
-	case covered:
+	case covered && p.Cover != nil:
 		p.Cover.Until = int64(now)
 	}
 }

@@ -1,7 +1,9 @@
 package fanout
 
 import (
+	"hash/fnv"
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -24,7 +26,8 @@ type board struct {
 	health    health
 	feed      subjects.Feed // as announced
 	reason    string
-	floor     uint64 // no stream starts below: what forgotten streams reached
+	began     time.Time // see floor
+	forgotten uint64    // what forgotten streams reached
 	out       []message
 	questions []question
 	reviewed  int      // watches in this flush
@@ -53,6 +56,7 @@ func newBoard(cfg boardConfig, now time.Time) *board {
 		streams:     make(map[string]*stream),
 		health:      newHealth(cfg.outage, now),
 		feed:        subjects.FeedLive,
+		began:       now,
 	}
 }
 
@@ -60,6 +64,14 @@ func newBoard(cfg boardConfig, now time.Time) *board {
 const versionShift = 22
 
 func (b *board) version(count uint64) uint64 { return b.generation<<versionShift + count }
+
+// floor is where a stream starts that begins now: above all that a forgotten one of
+// the same viewer has reached. It counts time rather than what forgotten streams did
+// reach, which would tell of what others were told. At four thousand a second it
+// outruns every stream, and the seconds that generations count outrun it.
+func (b *board) floor(now time.Time) uint64 {
+	return max(uint64(now.Sub(b.began).Microseconds())>>8, b.forgotten)
+}
 
 // Records is what the bucket of views holds: one sequence, so that a block that came
 // before a change is seen before it.
@@ -245,7 +257,7 @@ func (b *board) awaitFlip(t *target, now time.Time) {
 		at = flip.Time()
 	}
 	if t.flip.run == nil {
-		t.flip.run = func(now time.Time) { b.review(t, now) }
+		t.flip.first, t.flip.run = true, func(now time.Time) { b.review(t, now) }
 	}
 	b.agenda.set(&t.flip, at)
 }
@@ -275,18 +287,32 @@ func (b *board) checkFeed(now time.Time) {
 	b.announceAll(now)
 }
 
-// pace is the distance of messages that go to every stream of a shard.
-const pace = 100 * time.Microsecond
+// Messages that go to every stream of a shard are spread if there are many: pace is
+// their distance on average.
+const (
+	pace      = 100 * time.Microsecond
+	unhurried = 1024 // streams that need no spreading
+)
+
+// moment is how long such a message waits. Each viewer has a place of its own, among
+// places whose number doubles now and then: who else is there must not show in it.
+func (b *board) moment(viewer string) time.Duration {
+	if len(b.streams) <= unhurried {
+		return 0
+	}
+	h := fnv.New32a()
+	h.Write([]byte(viewer))
+	places := uint32(1) << bits.Len(uint(len(b.streams)-1))
+	return time.Duration(h.Sum32()%places) * pace
+}
 
 // announceAll sends every stream its position with the next seq.
 func (b *board) announceAll(now time.Time) {
-	at := now
-	for _, viewer := range slices.Sorted(maps.Keys(b.streams)) {
-		s := b.streams[viewer]
+	for viewer, s := range b.streams {
 		// A position that is still to be repeated must not tell of a feed that was
 		// not announced: it would pass for the announcement.
 		if len(s.watches) > 0 || !s.confirmAt.IsZero() {
-			s.announceAt, at = at, at.Add(pace)
+			s.announceAt = now.Add(b.moment(viewer))
 			b.retime(s, now)
 		}
 	}
@@ -294,11 +320,9 @@ func (b *board) announceAll(now time.Time) {
 
 // confirmAll repeats every stream's position: messages may have been lost.
 func (b *board) confirmAll(now time.Time) {
-	at := now
-	for _, viewer := range slices.Sorted(maps.Keys(b.streams)) {
-		s := b.streams[viewer]
+	for viewer, s := range b.streams {
 		if len(s.watches) > 0 {
-			s.confirmAt, at = at, at.Add(pace)
+			s.confirmAt = now.Add(b.moment(viewer))
 			b.retime(s, now)
 		}
 	}
@@ -353,7 +377,7 @@ func (b *board) serve(s *stream, now time.Time) {
 // no targets for as long.
 func (b *board) expire(s *stream, now time.Time) {
 	if len(s.watches) == 0 {
-		b.floor = max(b.floor, s.seq, s.counter)
+		b.forgotten = max(b.forgotten, s.seq, s.counter) // a safeguard; see floor
 		delete(b.streams, s.viewer)
 		return
 	}
@@ -368,10 +392,11 @@ func (b *board) expire(s *stream, now time.Time) {
 }
 
 // stream finds or makes the stream of a viewer.
-func (b *board) stream(viewer string) *stream {
+func (b *board) stream(viewer string, now time.Time) *stream {
 	s := b.streams[viewer]
 	if s == nil {
-		s = &stream{viewer: viewer, watches: make(map[string]*watch), seq: b.floor, counter: b.floor}
+		floor := b.floor(now)
+		s = &stream{viewer: viewer, watches: make(map[string]*watch), seq: floor, counter: floor}
 		s.task.run = func(now time.Time) { b.serve(s, now) }
 		b.streams[viewer] = s
 	}

@@ -206,7 +206,7 @@ func (w *world) unwatch(tab *tab, targets []string) {
 	}
 	w.request(tab, targets, func(b *board, data []byte, part []string) []byte {
 		b.unsubscribe(alice, part, false, w.now)
-		return b.stand(data, alice)
+		return b.stand(data, alice, w.now)
 	}, func(reply subjects.Reply) { tab.reducer.Unsubscribed(reply, w.now) })
 	deliver := tab.answer
 	tab.answer, tab.left = func() { deliver() }, left
@@ -293,7 +293,7 @@ func (w *world) check(tab *tab) {
 // takeOver replaces the owner of a shard.
 func (w *world) takeOver(shard int) {
 	old := w.boards[shard]
-	b := w.board(shard, old.generation+1)
+	b := w.board(shard, rollcall.NextGeneration(old.generation, w.now))
 	for _, s := range old.streams {
 		parts := make(map[int][]string)
 		for id, watch := range s.watches {

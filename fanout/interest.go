@@ -109,7 +109,7 @@ func (p *plan) collect(touched map[int]bool, watches map[string]*watch) {
 // subscribe registers the targets of a plan and appends the snapshot, in one step,
 // so that a later change is either in the snapshot or becomes an event.
 func (b *board) subscribe(data []byte, viewer string, p plan, said verdicts, now time.Time) []byte {
-	s := b.stream(viewer)
+	s := b.stream(viewer, now)
 	s.deadline, s.parts = now.Add(b.ttl), p.parts
 	if len(p.place) > 0 {
 		s.counter++ // nothing told under an earlier interest is as new
@@ -141,7 +141,7 @@ func (b *board) watch(s *stream, id string, part int, verdict wire.Granularity, 
 
 // restore registers a stored part of an interest at a takeover.
 func (b *board) restore(viewer string, n int, targets []string, written, now time.Time) {
-	s := b.stream(viewer)
+	s := b.stream(viewer, now)
 	s.deadline = now.Add(b.ttl)
 	for len(s.parts) <= n {
 		s.parts = append(s.parts, part{})
@@ -212,21 +212,21 @@ func (b *board) refresh(data []byte, viewer string, now time.Time) (out []byte, 
 		p := b.plan(viewer, nil, now)
 		writes, s.parts = p.writes, p.parts
 	}
-	return b.stand(data, viewer), writes, true
+	return b.stand(data, viewer, now), writes, true
 }
 
 // stand appends a snapshot without views.
-func (b *board) stand(data []byte, viewer string) []byte {
+func (b *board) stand(data []byte, viewer string, now time.Time) []byte {
 	data = append(data, '{')
-	data = appendPosition(data, b.positionOf(viewer))
+	data = appendPosition(data, b.positionOf(viewer, now))
 	return append(data, '}')
 }
 
-func (b *board) positionOf(viewer string) subjects.Position {
+func (b *board) positionOf(viewer string, now time.Time) subjects.Position {
 	if s := b.streams[viewer]; s != nil {
 		return b.position(s)
 	}
-	return b.position(&stream{seq: b.floor})
+	return b.position(&stream{seq: b.floor(now)})
 }
 
 // unwritten takes note that records were not stored.

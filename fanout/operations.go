@@ -116,7 +116,7 @@ func (f *Fanout) targetsOf(viewer string) (total int) {
 	defer f.mu.Unlock()
 	for _, sh := range f.shards {
 		sh.mu.Lock()
-		total += sh.board.positionOf(viewer).Targets
+		total += sh.board.positionOf(viewer, time.Now()).Targets
 		sh.mu.Unlock()
 	}
 	return total
@@ -185,7 +185,7 @@ func (f *Fanout) unsubscribe(ctx context.Context, viewer string, targets []strin
 		var writes []partWrite
 		s.shard.step(func(b *board, now time.Time) {
 			writes = b.unsubscribe(viewer, s.targets, all, now)
-			reply.add(func(data []byte) []byte { return b.stand(data, viewer) })
+			reply.add(func(data []byte) []byte { return b.stand(data, viewer, now) })
 		})
 		waits[i] = s.shard.store.begin(viewer, writes)
 	}

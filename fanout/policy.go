@@ -155,8 +155,8 @@ func (p *policy) covered(now rollcall.Micros) bool {
 }
 
 // shown is what everyone else sees of a view, nil for nothing. After a cover, a user
-// who left under it still is as it was before: the real end would tell that somebody
-// was there.
+// who left under it still is as it was before, and one who stayed comes online with
+// its end: what happened under it would tell that somebody was there.
 func (p *policy) shown(v *View, now rollcall.Micros) *View {
 	if v == nil || p == nil || p.cover == nil {
 		return v
@@ -165,10 +165,10 @@ func (p *policy) shown(v *View, now rollcall.Micros) *View {
 	switch {
 	case open(c.until, now), v.State == rollcall.Offline && v.Observed <= c.until:
 		return c.view
-	case v.State == rollcall.Offline && v.Seen < c.until:
+	case v.Observed < c.until || v.State == rollcall.Offline && v.Seen < c.until:
 		// It was seen to be online after the cover, whenever it last gave a sign.
 		later := *v
-		later.Seen = c.until
+		later.Observed, later.Seen = max(v.Observed, c.until), max(v.Seen, c.until)
 		return &later
 	}
 	return v

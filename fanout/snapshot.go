@@ -23,7 +23,7 @@ func (b *board) get(data []byte, viewer string, targets []string, said verdicts,
 // viewer without a stream.
 func (b *board) snapshot(data []byte, viewer string, s *stream, targets []string, said verdicts, now time.Time) []byte {
 	data = append(data, '{')
-	data = appendPosition(data, b.positionOf(viewer))
+	data = appendPosition(data, b.positionOf(viewer, now))
 	first := true
 	for _, id := range targets {
 		l, count := b.answer(viewer, s, id, said[id], now)
@@ -50,7 +50,7 @@ func (b *board) snapshot(data []byte, viewer string, s *stream, targets []string
 // viewer may have several clients and only one of them gets the answer.
 func (b *board) answer(viewer string, s *stream, id string, verdict wire.Granularity, now time.Time) (look, uint64) {
 	if s == nil {
-		return b.look(viewer, id, verdict, now), b.floor
+		return b.look(viewer, id, verdict, now), b.floor(now)
 	}
 	w := s.watches[id]
 	if w == nil {
@@ -71,7 +71,7 @@ func (b *board) size(viewer string, targets []string, said verdicts, now time.Ti
 	n := maxViewBytes // position
 	for _, id := range targets {
 		if l := b.look(viewer, id, said[id], now); l.visible() {
-			scratch = appendView(scratch[:0], id, l, b.version(b.floor))
+			scratch = appendView(scratch[:0], id, l, b.version(b.floor(now)))
 			n += len(scratch) + 1
 		}
 	}

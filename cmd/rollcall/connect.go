@@ -62,11 +62,6 @@ func (k keyring) authority() (*identity.Authority, error) {
 	return authority, err
 }
 
-// connect is connectAs for whoever runs the fabric.
-func (r remote) connect(part string) (*nats.Conn, error) {
-	return r.connectAs(part, identity.Operator, part)
-}
-
 // connectAs opens a connection, as the party with this role and name if no credential
 // is given, that survives whatever happens to the server later.
 func (r remote) connectAs(part string, role identity.Role, ids ...string) (*nats.Conn, error) {

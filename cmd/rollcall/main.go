@@ -16,6 +16,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 const about = `A presence fabric on NATS: who is online, as far as a viewer may know, and how late that can be noticed.
@@ -34,6 +35,10 @@ type cli struct {
 	Watch   watchCmd   `cmd:"" help:"Show changes of users as a viewer receives them."`
 	Replay  replayCmd  `cmd:"" help:"Play a connection history into a running fabric."`
 	Policy  policyCmd  `cmd:"" help:"Read and change who may know what of a user."`
+	Token   tokenCmd   `cmd:"" help:"Mint and revoke credentials."`
+	Init    initCmd    `cmd:"" help:"Prepare an existing NATS system: account, streams, buckets."`
+	Keeper  keeperCmd  `cmd:"" help:"Run a keeper on an existing NATS system."`
+	Fanout  fanoutCmd  `cmd:"" help:"Run a fanout on an existing NATS system."`
 	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
 	Version versionCmd `cmd:"" help:"Show the version."`
@@ -86,8 +91,10 @@ func run(ctx context.Context, args []string, std console) (code int) {
 		fmt.Fprintln(std.err, "rollcall:", err)
 		return exitUsage
 	}
-	// The commands on policies are named after their operations.
-	err = command.Run(subjects.PolicyOp(command.Selected().Name))
+	// The commands on policies are named after their operations, those that mint after
+	// the role.
+	name := command.Selected().Name
+	err = command.Run(subjects.PolicyOp(name), identity.Role(name))
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return 0

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/natsd"
+	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
+)
+
+type initCmd struct {
+	DryRun     bool          `help:"Change nothing; say what would be done."`
+	NoAccounts bool          `help:"Make streams and buckets in the account of --creds or --context, and leave identities to you."`
+	Creds      string        `env:"NATS_CREDS" type:"existingfile" placeholder:"FILE" help:"Credentials for --no-accounts."`
+	Context    string        `env:"NATS_CONTEXT" placeholder:"NAME" help:"NATS context for --no-accounts."`
+	Prefix     string        `default:"presence" help:"Prefix of the fabric's subjects."`
+	Shards     int           `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
+	Replicas   int           `placeholder:"N" help:"Replicas of every stream and bucket (default: what is there, or 1)."`
+	Retention  time.Duration `help:"How long log and heartbeats are kept (default: what is there, or 48h)."`
+	timing
+	managing
+}
+
+func (c *initCmd) Help() string {
+	return `Prepares a NATS system for a fabric: keys, an account in which every role has a signing key, streams and buckets. It can be
+repeated: what is there stays, what has changed is changed, and every thing is printed with what was done.
+
+On a server in operator mode the account is made through the system account. If the operator is not that of the keys, give
+--system-creds and --operator-key (a signing key of the operator is enough, and is not kept); then keep using --operator-key
+with 'rollcall token revoke'. For a server without operator mode, what belongs into its configuration is printed.`
+}
+
+func (c *initCmd) Run(ctx context.Context, std console) error {
+	params, warnings, err := c.params()
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(std.err, "rollcall: warning:", w)
+	}
+	if !c.chosen() {
+		params = rollcall.Params{}
+	}
+	l := newTally(std.out, c.DryRun)
+	defer l.print()
+	config := fabric.Config{
+		Prefix: c.Prefix, Shards: c.Shards, Params: params, Replicas: c.Replicas, Retention: c.Retention, DryRun: c.DryRun,
+		Report: func(what string, done fabric.Done) { l.note(what, string(done)) },
+	}
+	if c.NoAccounts {
+		nc, err := target{Server: c.Server, Creds: c.Creds, Context: c.Context, TLSCA: c.TLSCA}.dial(briefly("init"))
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		_, err = ensure(ctx, nc, config)
+		return err
+	}
+	return c.prepare(ctx, std, l, config)
+}
+
+// prepare makes keys, account, streams and buckets, in this order.
+func (c *initCmd) prepare(ctx context.Context, std console, l *tally, config fabric.Config) error {
+	authority, made, err := c.keys(l)
+	if err != nil {
+		return err
+	}
+	names, err := subjects.New(c.Prefix, max(c.Shards, 1))
+	if c.Shards == 0 && err == nil {
+		names, err = subjects.New(c.Prefix, subjects.DefaultShards)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	system, err := c.manage(authority)
+	if err != nil {
+		return err
+	}
+	defer system.Close()
+	asking, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	known, err := natsd.LookupClaims(asking, system, authority.Account())
+	if errors.Is(err, natsd.ErrUnmanaged) {
+		l.discard()
+		return c.explain(std, authority, made, err)
+	}
+	if err != nil {
+		return err
+	}
+	// Without the operator's signing key nobody can look into the account.
+	first := known == nil || !authority.Admits(known, identity.Operator)
+	if first && c.DryRun {
+		changes, err := settleClaims(asking, system, authority, names, true)
+		l.noteAll(changes)
+		l.note("every stream and bucket", string(fabric.Made))
+		return err
+	}
+	return c.settle(ctx, system, authority, names, first, l, config)
+}
+
+// settle makes the fabric in the account, and gives every role its rights there. Only
+// the fabric knows how many shards it has, and a new account must be there before.
+func (c *initCmd) settle(ctx context.Context, system *nats.Conn, authority *identity.Authority, names subjects.Names, first bool, l *tally, config fabric.Config) error {
+	asking, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if first {
+		changes, err := settleClaims(asking, system, authority, names, false)
+		if err != nil {
+			return err
+		}
+		l.noteAll(changes)
+	}
+	options, err := as(authority.Issuer(), shift, identity.Operator, "init")
+	if err != nil {
+		return err
+	}
+	nc, err := target{Server: c.Server, TLSCA: c.TLSCA}.dial(append(briefly("init"), options...))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	found, err := ensure(ctx, nc, config)
+	if err != nil {
+		return err
+	}
+	changes, err := settleClaims(asking, system, authority, found.Names, c.DryRun)
+	if err != nil {
+		return err
+	}
+	if !first {
+		l.noteAll(changes)
+	}
+	return nil
+}
+
+// keys finds the keys or makes them. Those for another's operator hold none of ours.
+func (c *initCmd) keys(l *tally) (authority *identity.Authority, made bool, err error) {
+	dir := c.Keys
+	if dir == "" {
+		dir = defaultKeys()
+	}
+	authority, err = keydir.Read(dir)
+	switch {
+	case err == nil:
+		l.note("keys "+dir, string(fabric.Kept))
+		authority, err = c.operatorOf(authority)
+		return authority, false, err
+	case !errors.Is(err, keydir.ErrMissing):
+		return nil, false, err
+	}
+	l.note("keys "+dir, string(fabric.Made))
+	if authority, err = identity.Generate(); err != nil {
+		return nil, false, err
+	}
+	under, err := c.operatorOf(authority)
+	if err != nil || c.DryRun {
+		return under, true, err
+	}
+	if c.OperatorKey != "" {
+		seeds := authority.Seeds()
+		seeds.Operator, seeds.System = "", ""
+		if authority, err = identity.NewAuthority(seeds); err != nil {
+			return nil, false, err
+		}
+	}
+	return under, true, keydir.Write(dir, authority)
+}
+
+// explain prints what makes a server ask for identities: a piece of configuration, so
+// that the output can be written to a file. The account gets its signing keys with the next
+// run; here they would only make a long line.
+func (c *initCmd) explain(std console, authority *identity.Authority, made bool, cause error) error {
+	if made && c.DryRun { // the keys are gone in a moment
+		return fmt.Errorf("%w; without --dry-run, keys would be made, and what belongs into the server's configuration printed", cause)
+	}
+	bare, err := authority.Bare()
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	fmt.Fprintf(std.out, `# The server asks nobody for a credential, or takes no accounts over this connection. Include this in its configuration, start it
+# again, and run init again. What it stores for clients without an account stays behind, in the account $G.
+operator: %s
+system_account: %s
+resolver {
+  type: full
+  dir: "./accounts"
+}
+resolver_preload {
+  %s: %s
+  %s: %s
+}
+`, bare.Operator, authority.System(), authority.System(), bare.System, authority.Account(), bare.Account)
+	return fmt.Errorf("nothing is prepared yet: %w; --no-accounts goes without identities", cause)
+}
+
+func ensure(ctx context.Context, nc *nats.Conn, config fabric.Config) (fabric.Fabric, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fabric.Fabric{}, err
+	}
+	// Replicated streams of many shards take their time.
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	return fabric.Ensure(ctx, js, config)
+}
+
+// briefly are the options of a connection for one task.
+func briefly(name string) []nats.Option {
+	return []nats.Option{nats.Name("rollcall " + name), nats.Timeout(5 * time.Second), nats.NoReconnect()}
+}
+
+// A tally prints what was done, or would be.
+type tally struct {
+	out    io.Writer
+	lines  [][2]string
+	dryRun bool
+}
+
+func newTally(out io.Writer, dryRun bool) *tally { return &tally{out: out, dryRun: dryRun} }
+
+func (l *tally) discard() { l.lines = nil }
+
+func (l *tally) print() {
+	table := tabwriter.NewWriter(l.out, 0, 0, 2, ' ', 0)
+	for _, line := range l.lines {
+		fmt.Fprintf(table, "%s\t%s\n", line[0], line[1])
+	}
+	table.Flush()
+}
+
+func (l *tally) note(what, done string) {
+	if l.dryRun && done != string(fabric.Kept) {
+		done = "would be " + done
+	}
+	l.lines = append(l.lines, [2]string{done, what})
+}
+
+func (l *tally) noteAll(changes []identity.Change) {
+	for _, c := range changes {
+		l.note(c.What, string(c.Done))
+	}
+}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -58,3 +59,16 @@ func (s *Schemas) Compile(name string) (*jsonschema.Schema, error) {
 
 // ParseJSON reads one JSON value as schemas need it: numbers stay exact.
 func ParseJSON(data []byte) (any, error) { return jsonschema.UnmarshalJSON(bytes.NewReader(data)) }
+
+// Codes lists the codes of refusals.
+func Codes() ([]string, error) {
+	data, err := schema.FS.ReadFile("error.json")
+	if err != nil {
+		return nil, err
+	}
+	var headers struct {
+		Properties map[string]struct{ Enum []string }
+	}
+	err = json.Unmarshal(data, &headers)
+	return headers.Properties["Nats-Service-Error-Code"].Enum, err
+}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -152,6 +155,50 @@ func TestTheLimitsAreThoseOfTheCode(t *testing.T) {
 			t.Errorf("%s: %d, the code says %d", what, row[0], row[1])
 		}
 	}
+}
+
+// What is received is open, so that a field which the schemas do not know validates: the
+// fields must be compared.
+func TestTheFieldsAreThoseOfTheTypes(t *testing.T) {
+	for name, value := range map[string]any{
+		"request": subjects.Request{}, "unsubscribe": subjects.Request{}, "view": subjects.View{}, "position": subjects.Position{},
+		"reply": subjects.Reply{}, "policy": subjects.Policy{}, "status": subjects.ManualStatus{},
+		"sight-question": subjects.SightQuestion{}, "sight-answer": subjects.SightAnswer{}, "sight-change": subjects.SightChange{},
+	} {
+		if got, want := keys(t, name, "properties"), fieldsOf(reflect.TypeOf(value)); !sameSet(got, want) {
+			t.Errorf("%s: %v, the type has %v", name, got, want)
+		}
+	}
+	// Those that embed a position have one field more.
+	for name, value := range map[string]any{"snapshot": subjects.ShardSnapshot{}, "message": subjects.Message{}} {
+		if got, want := append(keys(t, name, "properties"), keys(t, "position", "properties")...), fieldsOf(reflect.TypeOf(value)); !sameSet(got, want) {
+			t.Errorf("%s: %v, the type has %v", name, got, want)
+		}
+	}
+	taken := make(map[string]bool)
+	get := compile(t)
+	for _, op := range subjects.PolicyOps {
+		s := get("policy-request#/$defs/" + string(op))
+		for s.Ref != nil {
+			s = s.Ref
+		}
+		for field := range s.Properties {
+			taken[field] = true
+		}
+	}
+	if got, want := slices.Collect(maps.Keys(taken)), fieldsOf(reflect.TypeFor[subjects.PolicyRequest]()); !sameSet(got, want) {
+		t.Errorf("operations take %v, the type has %v", got, want)
+	}
+}
+
+// fieldsOf lists the JSON names of a type's fields.
+func fieldsOf(typ reflect.Type) (names []string) {
+	for _, field := range reflect.VisibleFields(typ) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // What the schemas refuse although it looks much like a message.

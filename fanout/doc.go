@@ -3,9 +3,21 @@
 //
 // # What it owns
 //
-// For every shard that [rollcall.Ownership] grants: reading the keeper's views,
-// trimming them per viewer ([Trim], [Policy]), the viewers' interests and their
-// bucket, the answers to requests, and the messages on each viewer's stream.
+// For every shard that [rollcall.Ownership] grants: reading the keeper's views and
+// users' policies, which lie in one bucket so that one sequence orders both, trimming
+// them per viewer, changing policies, the viewers' interests and their bucket, the
+// answers to requests, and the messages on each viewer's stream.
+//
+// # Who may see what
+//
+// In this order: users see themselves as they are; who is blocked sees nothing; an
+// override for the viewer; the closest relation (contact, member of a common group,
+// everyone), by the user's policy or else by [Config.Relations]. An application that
+// keeps its own social graph decides in place of overrides and relations ([Sights],
+// in Go or over NATS); while it does not answer, viewers see unknown.
+//
+// Who appears offline looks to everyone else like a user who left at that moment, also
+// afterwards: the last seen of a session that nobody could see is not told.
 //
 // # What it guarantees
 //
@@ -26,7 +38,11 @@
 //   - An answered subscription is stored and survives a crash: the next owner
 //     restores it and tells each viewer its new generation.
 //   - A target that a viewer may not see and one that never existed are handled by
-//     the same steps and look the same.
+//     the same steps and look the same: in content, size, number, order and time. A
+//     property test compares runs that differ in what must not show.
+//   - A policy is in effect when its change is answered, on running subscriptions too.
+//   - A target with very many viewers is reviewed in steps and leaves room for others.
+//   - A viewer that asks too often is refused with [subjects.CodeRateLimited].
 //
 // # How it fails
 //

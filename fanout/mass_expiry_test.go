@@ -103,13 +103,14 @@ func TestTheLastViewerHasTheLastChangeWithinTheBound(t *testing.T) {
 		name          string
 		viewers, each int
 		before        func(s *stage.Stage, g *gallery, all []string)
+		least         time.Duration // else the case tests nothing
 		hold          time.Duration
 		messages      int // that each viewer gets at most
 	}{
-		{"after a quiet time", 1000, 200, quiet, aMessage, 2},
-		{"after the rate was used up", 200, 200, flap, aMessage, 2},
-		{"more changes than a message holds", 20, 1200, quiet, 3 * aMessage, 4},
-		{"both", 20, 1200, flap, 3 * aMessage, 4},
+		{"after a quiet time", 1000, 200, quiet, 0, aMessage, 2},
+		{"after the rate was used up", 200, 200, flap, 400 * time.Millisecond, aMessage, 2},
+		{"more changes than a message holds", 20, 1200, quiet, 0, 3 * aMessage, 4},
+		{"both", 20, 1200, flap, 1400 * time.Millisecond, 3 * aMessage, 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			lab.Bubble(t, func(t *testing.T) {
@@ -132,6 +133,9 @@ func TestTheLastViewerHasTheLastChangeWithinTheBound(t *testing.T) {
 				if took > written+hold {
 					t.Errorf("the last change was told after %s, the bound is %s + %s", took, written, hold)
 				}
+				if took < test.least {
+					t.Errorf("the last change was told after %s already, want a viewer who waits for %s", took, test.least)
+				}
 				most := 0
 				for _, n := range g.count {
 					most = max(most, n)
@@ -150,7 +154,7 @@ func TestTheLastViewerHasTheLastChangeWithinTheBound(t *testing.T) {
 func flap(s *stage.Stage, g *gallery, all []string) {
 	const every = fanout.DefaultWindow
 	for i := range 60 {
-		s.PutAll(all[:len(all)/20], []rollcall.State{rollcall.Idle, rollcall.Active}[i%2])
+		s.PutAll(all[:len(all)/50], []rollcall.State{rollcall.Idle, rollcall.Active}[i%2])
 		g.listen(every)
 	}
 }

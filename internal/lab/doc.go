@@ -16,6 +16,9 @@
 //     when everything waits. It starts on 2000-01-01.
 //   - [Server], which can stop, start again on the same directory, and lose the
 //     tail of a stream ([Server.Snapshot], [Server.Restore]).
+//   - Identities, with [NewServerWithIdentities]: a server in operator mode, whose
+//     [Server.As] lets a process show a credential. Tokens are minted inside the bubble,
+//     because its clock is that of the year 2000.
 //   - [Link], the network path of one process, which can freeze, be cut, be slow,
 //     and show the process a store whose clock has jumped.
 //

@@ -1,97 +1,21 @@
 package natsd_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
-// A ca signs certificates for one test.
-type ca struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	file string
-}
-
-func newCA(t *testing.T) *ca {
-	t.Helper()
-	c := &ca{t: t, dir: t.TempDir()}
-	c.key = newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &c.key.PublicKey, c.key)
-	if err == nil {
-		c.cert, err = x509.ParseCertificate(der)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.file = c.write("ca.pem", "CERTIFICATE", der)
-	return c
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func (c *ca) write(name, kind string, der []byte) string {
-	c.t.Helper()
-	path := filepath.Join(c.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
-	return path
-}
-
-// issue writes a certificate for loopback and its key.
-func (c *ca) issue(name string) (cert, key string) {
-	c.t.Helper()
-	private := newKey(c.t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, c.cert, &private.PublicKey, c.key)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	secret, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return c.write(name+".pem", "CERTIFICATE", der), c.write(name+"-key.pem", "EC PRIVATE KEY", secret)
-}
-
 func TestTLSOnEveryListener(t *testing.T) {
-	c := newCA(t)
-	cert, key := c.issue("server")
+	c := lab.NewCA(t)
+	cert, key := c.Issue("server")
 	a, operator := authority(t)
 	s := start(t, natsd.Config{Operator: operator, Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", TLS: &natsd.TLS{Cert: cert, Key: key}})
 	if url := s.ClientURL(); !strings.HasPrefix(url, "tls://") {
@@ -102,13 +26,13 @@ func TestTLSOnEveryListener(t *testing.T) {
 	}
 	identified := as(t, a, identity.Viewer)
 	for _, url := range []string{s.ClientURL(), s.WebSocketURL()} {
-		nc := connect(t, func() (*nats.Conn, error) { return nats.Connect(url, append(identified, nats.RootCAs(c.file))...) })
+		nc := connect(t, func() (*nats.Conn, error) { return nats.Connect(url, append(identified, nats.RootCAs(c.File))...) })
 		if err := nc.Flush(); err != nil {
 			t.Error(err)
 		}
 		// Who does not know the authority does not talk to the server, and nobody is
 		// let in without a credential.
-		for what, options := range map[string][]nats.Option{"an unknown authority": identified, "no credential": {nats.RootCAs(c.file)}} {
+		for what, options := range map[string][]nats.Option{"an unknown authority": identified, "no credential": {nats.RootCAs(c.File)}} {
 			if nc, err := nats.Connect(url, options...); err == nil {
 				nc.Close()
 				t.Errorf("%s: connected to %s", what, url)
@@ -125,15 +49,15 @@ func TestTLSOnEveryListener(t *testing.T) {
 }
 
 func TestClientCertificates(t *testing.T) {
-	c := newCA(t)
-	cert, key := c.issue("server")
-	clientCert, clientKey := c.issue("client")
-	strangerCert, strangerKey := newCA(t).issue("stranger")
+	c := lab.NewCA(t)
+	cert, key := c.Issue("server")
+	clientCert, clientKey := c.Issue("client")
+	strangerCert, strangerKey := lab.NewCA(t).Issue("stranger")
 	a, operator := authority(t)
 	s := start(t, natsd.Config{
-		Operator: operator, Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", TLS: &natsd.TLS{Cert: cert, Key: key, ClientCA: c.file},
+		Operator: operator, Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", TLS: &natsd.TLS{Cert: cert, Key: key, ClientCA: c.File},
 	})
-	identified := append(as(t, a, identity.Edge), nats.RootCAs(c.file))
+	identified := append(as(t, a, identity.Edge), nats.RootCAs(c.File))
 	for _, tc := range []struct {
 		what    string
 		url     string
@@ -158,8 +82,8 @@ func TestClientCertificates(t *testing.T) {
 // Other machines are let in only where the server asks who they are, and nobody can
 // overhear the answer.
 func TestOnlyTLSAndIdentitiesOpenTheWorld(t *testing.T) {
-	c := newCA(t)
-	cert, key := c.issue("server")
+	c := lab.NewCA(t)
+	cert, key := c.Issue("server")
 	secure := &natsd.TLS{Cert: cert, Key: key}
 	_, operator := authority(t)
 	for _, tc := range []struct {
@@ -181,9 +105,9 @@ func TestOnlyTLSAndIdentitiesOpenTheWorld(t *testing.T) {
 }
 
 func TestTLSFilesThatAreNone(t *testing.T) {
-	c := newCA(t)
-	cert, key := c.issue("server")
-	_, other := c.issue("other")
+	c := lab.NewCA(t)
+	cert, key := c.Issue("server")
+	_, other := c.Issue("other")
 	for what, files := range map[string]natsd.TLS{
 		"no key": {Cert: cert}, "no certificate": {Key: key}, "another's key": {Cert: cert, Key: other}, "missing": {Cert: cert, Key: "nowhere.pem"},
 		"no authority": {Cert: cert, Key: key, ClientCA: "nowhere.pem"}, "a key as authority": {Cert: cert, Key: key, ClientCA: key},

@@ -465,7 +465,7 @@ func (c *covered) enter(w *twins) bool {
 	a, b := w.runs[0], w.runs[1]
 	// Hidden viewers may know that it exists. It would be a policy that tells them of
 	// one that was never online and hides by default.
-	if a.view(mark) == nil && (a.cfg.defaults != Open || w.chance("was seen", 2)) {
+	if a.view(mark) == nil && c.lifted == 0 && (a.cfg.defaults != Open || w.chance("was seen", 2)) {
 		v := w.anyView()
 		w.both(func(r *run) { r.set(mark, v) })
 	}
@@ -488,6 +488,7 @@ func (c *covered) step(w *twins) {
 	case 0, 1, 2, 3:
 		a.set(mark, w.anyView())
 	case 4, 5:
+		w.both((*run).loaded) // or the end that was known first would come
 		command := c.hiding(w)
 		if w.chance("something else", 2) {
 			command = w.anyPolicy()

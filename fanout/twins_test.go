@@ -60,7 +60,7 @@ type secret interface {
 }
 
 func newTwins(t *rapid.T, s secret) *twins {
-	w := &twins{T: t, secret: s, asks: s.asks(t), slow: rapid.IntRange(0, 2).Draw(t, "slow") == 0}
+	w := &twins{T: t, secret: s, asks: s.asks(t), slow: !s.muted() && rapid.IntRange(0, 2).Draw(t, "slow") == 0}
 	cfg := boardConfig{
 		generation: 86400, defaults: s.defaults(t), asks: w.asks, window: DefaultWindow,
 		ttl: DefaultInterestTTL, sightTTL: DefaultSightTTL, outage: outage, maxPayload: 1 << 20,
@@ -163,44 +163,44 @@ func (w *twins) leave() bool {
 }
 
 func (w *twins) step() {
-	switch w.number("what", 0, 24) {
-	case 0, 1, 2:
+	switch w.number("what", 0, 27) { // the lower numbers come more often
+	case 0, 1, 2, 3, 4:
+		w.request()
+	case 5, 6, 7:
+		w.pass(time.Duration(w.number("ms", 0, 1500)) * time.Millisecond)
+	case 8, 9, 10:
 		w.changes++
 		v := w.anyView()
 		user := w.one("user", append(others[:4:4], "v"))
 		w.both(func(r *run) { r.set(user, v) })
-	case 3, 4:
-		w.changes++
-		user := w.one("user", []string{"a", "b", "y", "z", "v", "w", "f"})
-		w.amend(user, w.runs[:], w.anyPolicy())
-	case 5, 6, 7, 8, 9, 10, 11:
+	case 11, 12, 13, 14, 15, 16, 17:
 		w.changes++
 		if w.apart {
 			w.secret.step(w)
 		} else {
 			w.secret.together(w)
 		}
-	case 12, 13, 14, 15:
-		w.request()
-	case 16, 17:
-		w.pass(time.Duration(w.number("ms", 0, 1500)) * time.Millisecond)
-	case 18, 19:
+	case 18:
+		w.changes++
+		user := w.one("user", []string{"a", "b", "y", "z", "v", "w", "f"})
+		w.amend(user, w.runs[:], w.anyPolicy())
+	case 19, 20:
 		w.pass(time.Duration(w.number("s", 1, 300)) * time.Second)
-	case 20:
+	case 21, 22:
 		if w.slow {
 			w.pass(time.Duration(w.number("hours", 1, 30)) * time.Hour)
 		} else {
 			w.pass(w.now().Truncate(time.Minute).Add(time.Minute).Sub(w.now()))
 		}
-	case 21, 22:
-		if !w.apart {
-			w.part()
-		} else {
+	case 23, 24:
+		if w.apart {
 			w.leave()
+		} else {
+			w.part()
 		}
-	case 23:
+	case 25, 26:
 		w.trouble()
-	case 24:
+	case 27:
 		if w.asks {
 			w.application()
 		}
@@ -328,7 +328,7 @@ func (w *twins) application() {
 	}
 	w.changes++
 	g := wire.Granularity(w.number("verdict", 1, 4))
-	silent := w.chance("silent", 4)
+	silent := !w.slow && w.chance("silent", 4) // it is asked every few seconds
 	w.both(func(r *run) {
 		r.mute[viewer] = silent
 		r.decide(viewer, target, g)

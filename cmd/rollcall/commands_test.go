@@ -253,7 +253,8 @@ func TestBounds(t *testing.T) {
 }
 
 func TestHelpTellsEveryCommand(t *testing.T) {
-	for _, args := range []string{"--help", "up --help", "who --help", "watch --help", "replay --help", "bounds --help", "bench --help"} {
+	for _, args := range []string{"--help", "up --help", "who --help", "watch --help", "replay --help", "bounds --help", "bench --help",
+		"token --help", "token edge --help", "token revoke --help", "init --help", "keeper --help", "fanout --help"} {
 		if code, out, errs := command(t, strings.Fields(args)...); code != 0 || !strings.Contains(out, "Usage: rollcall") || errs != "" {
 			t.Errorf("%s: %d, %s, %s", args, code, out, errs)
 		}

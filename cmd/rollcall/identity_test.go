@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
 	"github.com/rollcall-io/rollcall/subjects"
@@ -346,5 +350,53 @@ func TestInitSaysWhatIsMissing(t *testing.T) {
 	}
 	if code, _, errs := command(t, "init", "-s", url, "--system-creds", system); code != exitUsage || !strings.Contains(errs, "--operator-key") {
 		t.Errorf("without the operator's key: %d, %s", code, errs)
+	}
+}
+
+// With TLS every listener has it, the one for Prometheus included, and other machines may
+// come in.
+func TestUpWithTLS(t *testing.T) {
+	ca := lab.NewCA(t)
+	cert, key := ca.Issue("server")
+	ctx, stop := context.WithCancel(t.Context())
+	data := t.TempDir()
+	t.Setenv("ROLLCALL_KEYS", filepath.Join(data, "keys"))
+	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
+	args := []string{"up", "--data", data, "--listen", "0.0.0.0:0", "--websocket", "0.0.0.0:0", "--metrics", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}
+	go func() { ended <- run(ctx, args, console{out, errs}) }()
+	says := out.await(t, `(?s).*Ctrl-C`)
+	if !strings.Contains(says, "--tls-ca") || !strings.Contains(says, "wss://") {
+		t.Errorf("%s", says)
+	}
+	port := regexp.MustCompile(`NATS +tls://\S+:(\d+)`).FindStringSubmatch(says)
+	if port == nil {
+		t.Fatalf("no address in %s", says)
+	}
+	url := "tls://127.0.0.1:" + port[1]
+	if code, _, errs := command(t, "who", "-s", url, "--tls-ca", ca.File, "ann"); code != exitFailed || !strings.Contains(errs, "nothing is known of ann") {
+		t.Errorf("who: %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, "who", "-s", url, "ann"); code != exitFailed || !strings.Contains(errs, "certificate") {
+		t.Errorf("who does not know the authority: %d, %s", code, errs)
+	}
+	page := regexp.MustCompile(`https://\S+/metrics`).FindString(says)
+	pool := x509.NewCertPool()
+	pem, err := os.ReadFile(ca.File)
+	if err != nil || !pool.AppendCertsFromPEM(pem) {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	response, err := client.Get(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	client.CloseIdleConnections()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("%s: %s", page, response.Status)
+	}
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("up ended with %d: %s", code, errs)
 	}
 }

@@ -73,7 +73,10 @@ func (c *keeperCmd) Run(ctx context.Context, std console) error {
 	})
 }
 
-type fanoutCmd struct{ running }
+type fanoutCmd struct {
+	AskSights bool `help:"Ask the application over NATS who may know what; without an answer viewers see unknown (default: users' policies decide)."`
+	running
+}
 
 func (c *fanoutCmd) Help() string {
 	return `Runs a fanout on any NATS system that 'rollcall init' has prepared. It takes over all shards; a fanout that ran before ends.`
@@ -81,7 +84,7 @@ func (c *fanoutCmd) Help() string {
 
 func (c *fanoutCmd) Run(ctx context.Context, std console) error {
 	return c.run(ctx, std, identity.Fanout, func(nc *nats.Conn, r prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
-		f, err := fanout.New(nc, fanout.Config{Prefix: c.Prefix, Registerer: r, Logger: log})
+		f, err := fanout.New(nc, fanout.Config{Prefix: c.Prefix, AskSights: c.AskSights, Registerer: r, Logger: log})
 		if err != nil {
 			return nil, err
 		}

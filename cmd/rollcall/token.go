@@ -142,8 +142,7 @@ type tokenRevokeCmd struct {
 
 func (c *tokenRevokeCmd) Help() string {
 	return `Whoever is connected with a token of this party is cut off at once, and no token lets it in that was minted up to this second.
-One that is minted later does: have the backend mint none. To revoke the tokens of all of a role at once, replace its signing
-key.`
+One that is minted later does, so have the backend mint none. Commands that mint for themselves with the keys come back.`
 }
 
 // party is whom the flags name.

@@ -400,3 +400,40 @@ func TestUpWithTLS(t *testing.T) {
 		t.Errorf("up ended with %d: %s", code, errs)
 	}
 }
+
+func TestRotateASigningKey(t *testing.T) {
+	url := up(t, "--data", t.TempDir())
+	creds := filepath.Join(t.TempDir(), "me.creds")
+	mint := func() {
+		t.Helper()
+		if code, _, errs := command(t, "token", "viewer", "--user", "me", "--out", creds); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	who := func() string {
+		t.Helper()
+		_, _, errs := command(t, "who", "-s", url, "--creds", creds, "--viewer", "me", "me")
+		return errs
+	}
+	mint()
+	if got := who(); !strings.Contains(got, "nothing is known of me") {
+		t.Errorf("before: %s", got)
+	}
+	if code, _, errs := command(t, "token", "rotate", "-s", url, "king"); code != exitUsage || !strings.Contains(errs, "king") {
+		t.Errorf("no role: %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, "token", "rotate", "-s", url, "viewer"); code != 0 || !strings.Contains(errs, "viewer") {
+		t.Fatalf("%d, %s", code, errs)
+	}
+	if got := who(); !strings.Contains(got, "refuses the credential") {
+		t.Errorf("with a token of the former key: %s", got)
+	}
+	mint()
+	if got := who(); !strings.Contains(got, "nothing is known of me") {
+		t.Errorf("with a new one: %s", got)
+	}
+	code, out, errs := command(t, "init", "-s", url)
+	if got := outcomes(out); code != 0 || len(got) != 1 || got["kept"] == 0 {
+		t.Errorf("init finds %v: %d, %s", got, code, errs)
+	}
+}

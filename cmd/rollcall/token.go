@@ -29,6 +29,7 @@ type tokenCmd struct {
 	Ledger   tokenProcessCmd `cmd:"" help:"For a process that reads what edges observed."`
 	Operator tokenProcessCmd `cmd:"" help:"For somebody who runs the fabric: everything in its account."`
 	Revoke   tokenRevokeCmd  `cmd:"" help:"Cut a party off, and make void every token that it has."`
+	Rotate   tokenRotateCmd  `cmd:"" help:"Make a new signing key for a role, and void every token of the role."`
 }
 
 func (tokenCmd) Help() string {
@@ -181,16 +182,66 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return err
 	}
-	authority, err := c.mustHaveKeys()
+	err = c.amend(ctx, func(authority *identity.Authority, claims *jwt.AccountClaims) error {
+		if err := authority.Revoke(claims, time.Now(), role, ids...); err != nil {
+			return fmt.Errorf("%w: %w", errUsage, err)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	if authority, err = c.operatorOf(authority); err != nil {
+	fmt.Fprintf(std.err, "revoked: every token of %s %s up to now\n", role, strings.Join(ids, " "))
+	return nil
+}
+
+type tokenRotateCmd struct {
+	Role string `arg:"" help:"The role."`
+	managing
+}
+
+func (c *tokenRotateCmd) Help() string {
+	return `For a signing key that leaked, or is old. Everybody of the role is cut off at once and needs a new token; whoever mints for the role
+needs the new file, roles/ROLE.json in the keys. What runs with the keys themselves, such as 'rollcall up', must be started again
+if its own role is rotated (keeper, fanout).`
+}
+
+func (c *tokenRotateCmd) Run(ctx context.Context, std console) error {
+	role, err := identity.ParseRole(c.Role)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	dir := cmp.Or(c.Keys, defaultKeys())
+	err = c.amend(ctx, func(authority *identity.Authority, claims *jwt.AccountClaims) error {
+		rotated, err := authority.Rotate(role)
+		if err != nil {
+			return err
+		}
+		// The file first: if the server is not told any more, init tells it.
+		if err := keydir.Replace(dir, rotated, role); err != nil {
+			return err
+		}
+		return rotated.Adopt(claims, role)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.err, "rotated: no token of the role %s is valid that was minted with the former key\n", role)
+	return nil
+}
+
+// amend changes the claims of the account on the server.
+func (m managing) amend(ctx context.Context, change func(*identity.Authority, *jwt.AccountClaims) error) error {
+	authority, err := m.mustHaveKeys()
+	if err != nil {
+		return err
+	}
+	if authority, err = m.operatorOf(authority); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	nc, err := c.manage(authority)
+	nc, err := m.manage(authority)
 	if err != nil {
 		return err
 	}
@@ -202,18 +253,14 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, std console) error {
 	case claims == nil:
 		return fmt.Errorf("the server does not know the account %s of these keys; `rollcall init` makes it", authority.Account())
 	}
-	if err := authority.Revoke(claims, time.Now(), role, ids...); err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+	if err := change(authority, claims); err != nil {
+		return err
 	}
 	token, err := authority.Sign(claims)
 	if err != nil {
 		return err
 	}
-	if err := natsd.PushClaims(ctx, nc, token); err != nil {
-		return err
-	}
-	fmt.Fprintf(std.err, "revoked: every token of %s %s up to now\n", role, strings.Join(ids, " "))
-	return nil
+	return natsd.PushClaims(ctx, nc, token)
 }
 
 // managing is what every command needs that changes accounts.

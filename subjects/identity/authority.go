@@ -2,6 +2,7 @@ package identity
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -232,12 +233,13 @@ type Done string
 const (
 	Made    Done = "made"
 	Changed Done = "changed"
+	Removed Done = "removed"
 	Kept    Done = "kept"
 )
 
-// Claims are those of the fabric's account: the signing keys of all roles, JetStream
-// without limits for a new account, and whatever the previous claims hold besides; nil if
-// there are none. They say what was changed in what order.
+// Claims are those of the fabric's account: the signing keys of all roles in place of any
+// other keys of these roles, JetStream without limits for a new account, and whatever the
+// previous claims hold besides; nil if there are none. They say what was changed.
 func (a *Authority) Claims(names subjects.Names, previous *jwt.AccountClaims) (*jwt.AccountClaims, []Change) {
 	claims := a.bareClaims()
 	changes := []Change{{"account " + a.accountID, Made}}
@@ -245,6 +247,10 @@ func (a *Authority) Claims(names subjects.Names, previous *jwt.AccountClaims) (*
 		*claims = *previous
 		claims.SigningKeys = make(jwt.SigningKeys, len(previous.SigningKeys))
 		for key, scope := range previous.SigningKeys {
+			if role, replaced := a.replaced(key, scope); replaced {
+				changes = append(changes, Change{"former signing key of role " + role, Removed})
+				continue
+			}
 			claims.SigningKeys[key] = scope
 		}
 		changes[0].Done = Kept
@@ -262,6 +268,50 @@ func (a *Authority) Claims(names subjects.Names, previous *jwt.AccountClaims) (*
 		changes = append(changes, Change{"signing key of role " + string(role), done})
 	}
 	return claims, changes
+}
+
+// replaced says whether a signing key is one that a role had before.
+func (a *Authority) replaced(key string, scope jwt.Scope) (role string, replaced bool) {
+	user, ok := scope.(*jwt.UserScope)
+	if !ok || user == nil {
+		return "", false
+	}
+	now, known := a.roles[Role(user.Role)]
+	return user.Role, known && now != key
+}
+
+// Rotate is the authority with a new signing key for a role. Once its claims are with the
+// server, no token is valid that the old key has signed.
+func (a *Authority) Rotate(role Role) (*Authority, error) {
+	if _, err := ParseRole(string(role)); err != nil {
+		return nil, err
+	}
+	seed, err := newSeed(nkeys.PrefixByteAccount)
+	if err != nil {
+		return nil, err
+	}
+	s := a.seeds
+	s.Roles = maps.Clone(s.Roles)
+	s.Roles[role] = seed
+	return NewAuthority(s)
+}
+
+// Adopt puts the signing key of a role in the place of those that the role had before,
+// with the same rights.
+func (a *Authority) Adopt(claims *jwt.AccountClaims, role Role) error {
+	var former *jwt.UserScope
+	for key, scope := range claims.SigningKeys {
+		if user, ok := scope.(*jwt.UserScope); ok && user != nil && user.Role == string(role) {
+			delete(claims.SigningKeys, key)
+			former = user
+		}
+	}
+	if former == nil {
+		return fmt.Errorf("%w: the account has none for the role %s", ErrKey, role)
+	}
+	former.Key = a.roles[role]
+	claims.SigningKeys[former.Key] = former
+	return nil
 }
 
 // Admits says whether an account with these claims lets a role in at all.

@@ -352,3 +352,36 @@ func TestUnderAnotherOperator(t *testing.T) {
 		t.Errorf("an account as operator: %v", err)
 	}
 }
+
+func TestRotationReplacesOneKey(t *testing.T) {
+	a := generate(t)
+	before, _ := a.Claims(names(t, 1), nil)
+	rotated, err := a.Rotate(identity.Viewer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, changes := rotated.Claims(names(t, 1), before)
+	var done []identity.Done
+	for _, c := range changes {
+		if c.Done != identity.Kept {
+			done = append(done, c.Done)
+		}
+	}
+	if !reflect.DeepEqual(done, []identity.Done{identity.Removed, identity.Made}) || len(after.SigningKeys) != len(identity.Roles) {
+		t.Errorf("%+v, %d keys", changes, len(after.SigningKeys))
+	}
+	old, err := a.Issuer().Viewer("alice", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := rotated.Issuer().Viewer("alice", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.SigningKeys.Contains(decode(t, old).Issuer) || !after.SigningKeys.Contains(decode(t, fresh).Issuer) {
+		t.Error("the old key is still believed")
+	}
+	if _, err := a.Rotate("king"); !errors.Is(err, identity.ErrRole) {
+		t.Errorf("%v", err)
+	}
+}

@@ -9,7 +9,7 @@
 //
 // # What it guarantees
 //
-// Keys are made once: [Open] never overwrites, and a directory that holds only some of
+// Keys are made once: nothing but [Replace] overwrites one, and a directory that holds only some of
 // them is an error, because keys that are made anew lock everybody out. Files have the
 // mode 0600, directories 0700; what others can read is refused. A crash while the keys
 // are made leaves nothing: they appear all at once.

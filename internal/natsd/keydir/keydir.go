@@ -65,6 +65,25 @@ func Write(dir string, a *identity.Authority) error {
 	return nil
 }
 
+// Replace keeps the key of a role of an authority in the place of the one before.
+func Replace(dir string, a *identity.Authority, role identity.Role) error {
+	b, err := json.Marshal(a.SigningKey(role))
+	if err != nil {
+		return fmt.Errorf("keydir: %w", err)
+	}
+	path := filepath.Join(dir, roleFile(role))
+	if err := os.Remove(path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash
+		return fmt.Errorf("keydir: %w", err)
+	}
+	if err := writeFile(path+".new", string(b)+"\n"); err != nil {
+		return fmt.Errorf("keydir: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("keydir: %w", err)
+	}
+	return nil
+}
+
 func writeAll(dir string, a *identity.Authority) error {
 	seeds := a.Seeds()
 	if err := os.Mkdir(filepath.Join(dir, dirRoles), 0o700); err != nil {

@@ -140,3 +140,22 @@ func TestNoKeys(t *testing.T) {
 		}
 	}
 }
+
+func TestReplaceOneKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	before, _ := open(t, dir)
+	rotated, err := before.Rotate(identity.Viewer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "roles", "viewer.json.new"), nil, 0o600); err != nil { // a crash left it
+		t.Fatal(err)
+	}
+	if err := keydir.Replace(dir, rotated, identity.Viewer); err != nil {
+		t.Fatal(err)
+	}
+	after, made := open(t, dir)
+	if made || !reflect.DeepEqual(after.Seeds(), rotated.Seeds()) || reflect.DeepEqual(after.Seeds(), before.Seeds()) {
+		t.Error("not the rotated keys")
+	}
+}

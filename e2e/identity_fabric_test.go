@@ -2,12 +2,20 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/fanout"
+	"github.com/rollcall-io/rollcall/fanout/viewer"
 	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 // A whole life on the least rights: devices come and go, links break, keeper and fanout
@@ -74,6 +82,114 @@ func TestFabricOnLeastRights(t *testing.T) {
 		edgeProcess.kill()
 		time.Sleep(5 * time.Minute)
 		want("after the edge has crashed", rollcall.StatusOffline)
+	})
+}
+
+// Users change their own policies, the application everybody's, on the rights of their
+// roles; what a user may not do for itself is refused by the server.
+func TestPoliciesOnLeastRights(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		g := newGuarded(t)
+		g.keeper("k")
+		g.fanout("f")
+		do := func(p *guest, op subjects.PolicyOp, user string, r subjects.PolicyRequest) error {
+			t.Helper()
+			policies, err := viewer.NewPolicies(p.nc, subjects.DefaultPrefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(g.ctx, 5*time.Second)
+			defer cancel()
+			_, err = policies.Do(ctx, op, user, r)
+			return err
+		}
+		ann, shop := g.connect(identity.Viewer, "ann"), g.connect(identity.Backend, "shop")
+		hidden := rollcall.Hidden
+		for _, change := range []struct {
+			by   *guest
+			op   subjects.PolicyOp
+			user string
+			what subjects.PolicyRequest
+		}{
+			{ann, subjects.PolicySet, "ann", subjects.PolicyRequest{Relations: subjects.Relations{Everyone: &hidden}}},
+			{ann, subjects.PolicyBlock, "ann", subjects.PolicyRequest{Users: []string{"mallory"}}},
+			{ann, subjects.PolicyGet, "ann", subjects.PolicyRequest{}},
+			{shop, subjects.PolicyJoin, "ann", subjects.PolicyRequest{Groups: []string{"g"}}},
+			{shop, subjects.PolicyContact, "bob", subjects.PolicyRequest{Users: []string{"ann"}}},
+			{shop, subjects.PolicyForget, "ann", subjects.PolicyRequest{}},
+		} {
+			if err := do(change.by, change.op, change.user, change.what); err != nil {
+				t.Errorf("%s of %s: %v", change.op, change.user, err)
+			}
+		}
+		g.wantNoViolation()
+		for user, op := range map[string]subjects.PolicyOp{"ann": subjects.PolicyJoin, "bob": subjects.PolicyBlock} {
+			if err := do(ann, op, user, subjects.PolicyRequest{Users: []string{"x"}}); err == nil {
+				t.Errorf("ann may %s for %s", op, user)
+			}
+		}
+		g.forgive()
+	})
+}
+
+// An application that keeps its own social graph answers the fanout, and says that its
+// answers have changed, as a backend.
+func TestApplicationDecidesOnLeastRights(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		g := newGuarded(t)
+		g.keeper("k")
+		shop := g.connect(identity.Backend, "shop")
+		var sight atomic.Int64
+		sight.Store(int64(rollcall.Exact))
+		_, err := shop.nc.QueueSubscribe(g.names.Sight(), "shop", func(m *nats.Msg) {
+			var question subjects.SightQuestion
+			var answer subjects.SightAnswer
+			if err := json.Unmarshal(m.Data, &question); err != nil {
+				t.Error(err)
+			}
+			for range question.Targets {
+				answer.Sights = append(answer.Sights, rollcall.Granularity(sight.Load()))
+			}
+			b, err := json.Marshal(answer)
+			if err == nil {
+				err = m.Respond(b)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := shop.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		g.fanoutWith("f", fanout.Config{AskSights: true})
+		_, node := g.edge("g1")
+		conn, err := node.Connect("ann", "phone", edge.State{Foreground: true, Active: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		beating, silence := context.WithCancel(g.ctx)
+		defer silence()
+		go beat(beating, conn)
+		_, client := g.viewer("vera", "ann")
+		time.Sleep(10 * time.Second)
+		if s, ok := client.State("ann"); s.View.Status != rollcall.StatusOnline {
+			t.Errorf("vera sees %+v, %v", s, ok)
+		}
+		sight.Store(int64(rollcall.Absent))
+		change, err := json.Marshal(subjects.SightChange{Target: "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := shop.nc.Publish(g.names.SightChanged(), change); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if s, ok := client.State("ann"); ok && !s.Withdrawn() {
+			t.Errorf("afterwards vera sees %+v", s)
+		}
 	})
 }
 

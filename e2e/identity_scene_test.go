@@ -61,6 +61,13 @@ func (g *guarded) wantNoViolation() {
 	}
 }
 
+// forgive forgets what a test was refused on purpose.
+func (g *guarded) forgive() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.violations = nil
+}
+
 // note keeps what a connection was refused.
 func (g *guarded) note(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrAuthorization) {
@@ -115,10 +122,12 @@ func (g *guarded) keeper(name string) *guest {
 	return g.run(p, k.Run)
 }
 
-func (g *guarded) fanout(name string) *guest {
+func (g *guarded) fanout(name string) *guest { return g.fanoutWith(name, fanout.Config{}) }
+
+func (g *guarded) fanoutWith(name string, config fanout.Config) *guest {
 	g.t.Helper()
 	p := g.connect(identity.Fanout, name)
-	f, err := fanout.New(p.nc, fanout.Config{})
+	f, err := fanout.New(p.nc, config)
 	if err != nil {
 		g.t.Fatal(err)
 	}

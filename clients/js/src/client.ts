@@ -3,9 +3,10 @@ import type { Listener } from "./changes.js";
 import { connect, type Servers } from "./connect.js";
 import { MAX_TARGETS } from "./contract.js";
 import { RollcallError, refused } from "./errors.js";
+import { OwnPolicy } from "./ownpolicy.js";
 import { Reducer } from "./reducer.js";
 import { Session } from "./session.js";
-import { settle, type Options, type Settings } from "./settings.js";
+import { settle, type CallOptions, type Options, type Settings } from "./settings.js";
 import type { Change, State } from "./state.js";
 import { States } from "./states.js";
 import { checkTargets, chunks, halving, tooMany } from "./targets.js";
@@ -19,12 +20,6 @@ export interface Ready {
 }
 
 export type ClientOptions = Options & (Servers | Ready);
-
-/** Choices of one call. */
-export interface CallOptions {
-  /** Ends the waiting; the call rejects with its reason. */
-  readonly signal?: AbortSignal;
-}
 
 /**
  * Watches targets for one viewer and always shows either what the fabric knows or that
@@ -42,6 +37,8 @@ export class Client {
    * the reason.
    */
   readonly closed: Promise<RollcallError | undefined>;
+  /** What the viewer says of itself, and who may know it. */
+  readonly policy: OwnPolicy;
   readonly #session: Session;
   readonly #connection: NatsConnection;
   readonly #own: boolean;
@@ -52,6 +49,7 @@ export class Client {
     this.#own = own;
     this.#session = new Session(connection, settings);
     this.states = new States(this.#session.reducer);
+    this.policy = new OwnPolicy(connection, this.#session);
     this.closed = this.#live();
   }
 
@@ -84,7 +82,7 @@ export class Client {
   async subscribe(targets: readonly string[], options: CallOptions = {}): Promise<void> {
     checkTargets(targets);
     const session = this.#session;
-    const signal = this.#until(options);
+    const signal = session.until(options.signal);
     const added = session.reducer.want(targets);
     const total = session.reducer.wanted;
     if (total > MAX_TARGETS) {
@@ -119,7 +117,7 @@ export class Client {
     if (targets.length === 0) return; // to the fanout, no targets would mean all
     checkTargets(targets);
     const session = this.#session;
-    const signal = this.#until(options);
+    const signal = session.until(options.signal);
     const left = session.reducer.leave(targets);
     this.#forget(targets);
     try {
@@ -141,7 +139,7 @@ export class Client {
   async get(targets: readonly string[], options: CallOptions = {}): Promise<Map<string, State>> {
     checkTargets(targets);
     const session = this.#session;
-    const signal = this.#until(options);
+    const signal = session.until(options.signal);
     const once = new Reducer();
     once.want(targets);
     for (const part of chunks(targets)) {
@@ -180,12 +178,5 @@ export class Client {
     this.#closing ||= !this.#session.ended.aborted;
     this.#session.end(new RollcallError("closed", "the client was closed"));
     await this.closed;
-  }
-
-  #until({ signal }: CallOptions): AbortSignal {
-    const { ended } = this.#session;
-    const either = signal ? AbortSignal.any([signal, ended]) : ended;
-    either.throwIfAborted();
-    return either;
   }
 }

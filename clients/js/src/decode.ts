@@ -1,5 +1,6 @@
 import type { Feed, Message, Position, Reply, ShardSnapshot, Status, View } from "./contract.js";
 import { MalformedError } from "./errors.js";
+import { RELATIONS, type Availability, type Granularity, type ManualStatus, type Policy } from "./policy.js";
 
 // Everything that comes from the network is checked here, so that the rest of the
 // client can rely on the contract's types. Words that are not known (a status of a
@@ -14,6 +15,37 @@ export function decodeReply(bytes: Uint8Array): Reply {
 export function decodeMessage(bytes: Uint8Array): Message {
   const f = new Fields(parse(bytes));
   return { ...position(f), changes: f.list("changes").map(view) };
+}
+
+/** Reads the answer to an operation on a policy. */
+export function decodePolicy(bytes: Uint8Array): Policy {
+  const f = new Fields(parse(bytes));
+  return {
+    user: f.text("user"),
+    ...given(f, RELATIONS),
+    contacts: f.texts("contacts"),
+    blocks: f.texts("blocks"),
+    overrides: f.fields("overrides").all() as Map<string, Granularity>,
+    groups: f.texts("groups"),
+    statuses: f.list("statuses").map(manualStatus),
+  };
+}
+
+function manualStatus(value: unknown): ManualStatus {
+  const f = new Fields(value);
+  const until = f.text("until");
+  return {
+    availability: f.text("availability") as Availability,
+    ...given(f, ["text"]),
+    priority: f.count("priority"),
+    ...(until !== "" && { until: time(until) }),
+  };
+}
+
+function time(text: string): Date {
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) throw new MalformedError(`${JSON.stringify(text)} is not a time`);
+  return at;
 }
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
@@ -46,13 +78,17 @@ const optional = ["state", "activity", "availability", "text", "observed_at_minu
 
 function view(value: unknown): View {
   const f = new Fields(value);
-  const given = optional.map((name) => [name, f.text(name)] as const).filter(([, text]) => text !== "");
   return {
     target: f.text("target"),
     status: f.text("status") as Status,
     version: f.count("version"),
-    ...Object.fromEntries(given),
+    ...given(f, optional),
   };
+}
+
+/** Those of the fields that are not empty. */
+function given(f: Fields, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [name, f.text(name)] as const).filter(([, text]) => text !== ""));
 }
 
 /** The fields of a JSON object. Like in Go, one that is absent or null is empty. */
@@ -67,10 +103,20 @@ class Fields {
   }
 
   text(name: string): string {
-    const value = this.#fields[name] ?? "";
-    // Half a surrogate pair would be another id to everybody else.
-    if (typeof value !== "string" || !value.isWellFormed()) throw new MalformedError(`${name} is not text`);
-    return value;
+    return asText(this.#fields[name] ?? "", name);
+  }
+
+  texts(name: string): readonly string[] {
+    return this.list(name).map((value) => asText(value, name));
+  }
+
+  fields(name: string): Fields {
+    return new Fields(this.#fields[name] ?? {});
+  }
+
+  /** Every field, each of which is text. */
+  all(): Map<string, string> {
+    return new Map(Object.entries(this.#fields).map(([name, value]) => [asText(name, "a name"), asText(value, name)]));
   }
 
   count(name: string): number {
@@ -86,4 +132,10 @@ class Fields {
     if (!Array.isArray(value)) throw new MalformedError(`${name} is not a list`);
     return value;
   }
+}
+
+function asText(value: unknown, name: string): string {
+  // Half a surrogate pair would be another id to everybody else.
+  if (typeof value !== "string" || !value.isWellFormed()) throw new MalformedError(`${name} is not text`);
+  return value;
 }

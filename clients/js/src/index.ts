@@ -1,10 +1,13 @@
-export { Client, type CallOptions, type ClientOptions, type Ready } from "./client.js";
+export { Client, type ClientOptions, type Ready } from "./client.js";
 export type { Listener } from "./changes.js";
 export type { Servers, Token } from "./connect.js";
 export { MAX_TARGETS, type Message, type Position, type Reply, type ShardSnapshot, type Status, type View } from "./contract.js";
 export { decodeMessage, decodeReply } from "./decode.js";
 export { MalformedError, RollcallError, type ErrorCode } from "./errors.js";
+export type { OwnPolicy } from "./ownpolicy.js";
+export { MAX_POLICY_USERS, type Availability, type Granularity, type ManualStatus, type Policy, type Relations } from "./policy.js";
+export type { NewRelations, NewStatus } from "./policy.js";
 export { Reducer, type Answer } from "./reducer.js";
-export type { Logger, Options } from "./settings.js";
+export type { CallOptions, Logger, Options } from "./settings.js";
 export { REASON_DISCONNECTED, REASON_FANOUT_SILENT, type Change, type State } from "./state.js";
 export { MAX_ID, inboxPrefix, parseToken, token } from "./token.js";

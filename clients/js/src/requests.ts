@@ -49,13 +49,18 @@ export class Requests {
   }
 
   async #send(op: Op, body: string): Promise<Reply> {
-    try {
-      return decodeAnswer(await this.#nc.request(this.#subject(op), body, { timeout: this.#timeout }));
-    } catch (err) {
-      const cause = err instanceof RequestError ? err.cause : err;
-      if (cause instanceof PermissionViolationError) throw forbidden(cause);
-      throw err;
-    }
+    return decodeReply(await request(this.#nc, this.#subject(op), body, this.#timeout));
+  }
+}
+
+/** Sends one request and returns the body of its answer. A refusal is a {@link RollcallError}. */
+export async function request(nc: NatsConnection, subject: string, body: string, timeout: number): Promise<Uint8Array> {
+  try {
+    return unlessRefused(await nc.request(subject, body, { timeout }));
+  } catch (err) {
+    const cause = err instanceof RequestError ? err.cause : err;
+    if (cause instanceof PermissionViolationError) throw forbidden(cause);
+    throw err;
   }
 }
 
@@ -64,8 +69,8 @@ export function forbidden(cause: PermissionViolationError): RollcallError {
   return new RollcallError("forbidden", cause.message, { cause });
 }
 
-function decodeAnswer(m: Msg): Reply {
+function unlessRefused(m: Msg): Uint8Array {
   const code = m.headers?.get(ERROR_CODE_HEADER) ?? "";
-  if (code === "") return decodeReply(m.data);
+  if (code === "") return m.data;
   throw new RollcallError(code as ErrorCode, m.headers?.get(ERROR_HEADER) ?? "");
 }

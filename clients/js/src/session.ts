@@ -81,8 +81,15 @@ export class Session {
     this.alarm.ring();
   }
 
+  /** Aborted by the signal, and when the client has ended; throws if that is so already. */
+  until(signal: AbortSignal | undefined): AbortSignal {
+    const either = signal ? AbortSignal.any([signal, this.ended]) : this.ended;
+    either.throwIfAborted();
+    return either;
+  }
+
   /** Tries until it works, is refused, or the signal ends it. */
-  async insist(signal: AbortSignal, attempt: () => Promise<void>): Promise<void> {
+  async insist<T>(signal: AbortSignal, attempt: () => Promise<T>): Promise<T> {
     for (let failed = 0; ; failed++) {
       try {
         return await attempt();

@@ -27,6 +27,12 @@ export interface Options {
   readonly logger?: Logger;
 }
 
+/** Choices of one call. */
+export interface CallOptions {
+  /** Ends the waiting; the call rejects with its reason. */
+  readonly signal?: AbortSignal;
+}
+
 /** The part of the console that a client uses. */
 export type Logger = Pick<Console, "warn" | "debug">;
 

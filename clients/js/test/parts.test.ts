@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Changes } from "../src/changes.js";
-import { decodeMessage, decodeReply } from "../src/decode.js";
+import { decodeMessage, decodePolicy, decodeReply } from "../src/decode.js";
 import { MalformedError, RollcallError } from "../src/errors.js";
 import { settle } from "../src/settings.js";
 import type { Change } from "../src/state.js";
@@ -27,6 +27,21 @@ test("malformed data is refused", () => {
   texts.push('{"changes":[null]}', '{"changes":[{"target":1}]}', String.raw`{"changes":[{"target":"\ud83e"}]}`);
   for (const text of texts) assert.throws(() => decodeMessage(bytes(text)), MalformedError, text);
   assert.throws(() => decodeReply(Uint8Array.of(0x22, 0xff, 0x22)), MalformedError);
+});
+
+test("a policy: what is absent is empty, and an id may be any text", () => {
+  const empty = { user: "", contacts: [], blocks: [], overrides: new Map(), groups: [], statuses: [] };
+  assert.deepEqual(decodePolicy(bytes('{"later":1,"blocks":null}')), empty);
+  const texts = {
+    '{"overrides":{"__proto__":"exact"},"member":"coarse"}': { overrides: new Map([["__proto__", "exact"]]), member: "coarse" },
+    '{"statuses":[{"availability":"dnd","priority":7,"until":"2000-01-01T01:02:01.5Z","later":1}]}': {
+      statuses: [{ availability: "dnd", priority: 7, until: new Date("2000-01-01T01:02:01.500Z") }],
+    },
+  };
+  for (const [text, want] of Object.entries(texts)) assert.deepEqual(decodePolicy(bytes(text)), { ...empty, ...want });
+  const bad = ["[]", '{"blocks":[1]}', '{"blocks":{}}', '{"overrides":[]}', '{"overrides":{"a":1}}', '{"statuses":[{"until":"soon"}]}'];
+  bad.push('{"member":1}', String.raw`{"overrides":{"\ud83e":"exact"}}`);
+  for (const text of bad) assert.throws(() => decodePolicy(bytes(text)), MalformedError, text);
 });
 
 test("an answer that is too large is asked for in halves", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { chromium, type Browser, type Page } from "playwright-core";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { Fabric } from "../fabric.js";
 
 const directory = fileURLToPath(new URL("../../page", import.meta.url));
@@ -17,14 +17,21 @@ after(async () => {
   await fabric?.stop();
 });
 
-/** Opens the list of vera's contacts; a reload would fail the test. */
-async function open(targets: string[], ttl = "1h"): Promise<Page> {
-  const page = await browser.newPage();
+/** Who looks, in which browser, and for how long the token holds. */
+interface Who {
+  readonly viewer?: string;
+  readonly context?: BrowserContext;
+  readonly ttl?: string;
+}
+
+/** Opens the list of a viewer's contacts; a reload would fail the test. */
+async function open(targets: string[], { viewer = "vera", context, ttl = "1h" }: Who = {}): Promise<Page> {
+  const page = await (context ?? browser).newPage();
   page.setDefaultTimeout(15_000);
-  const query = new URLSearchParams({ server: fabric.addresses.websocket, viewer: "vera", outage: "500" });
+  const query = new URLSearchParams({ server: fabric.addresses.websocket, viewer, outage: "500" });
   for (const t of targets) query.append("target", t);
   // The first is to check that it is one, the second to connect, the others to come back.
-  for (const each of [ttl, ttl, "1h"]) query.append("token", (await fabric.token("viewer", "vera", each)).file);
+  for (const each of [ttl, ttl, "1h"]) query.append("token", (await fabric.token("viewer", viewer, each)).file);
   await page.goto(`${fabric.addresses.page}/?${query}`);
   await page.locator("#contacts[data-ready]").waitFor({ state: "attached" });
   page.on("framenavigated", () => assert.fail("the page was loaded again"));
@@ -53,6 +60,36 @@ test("a contact comes online, goes away, and blocks the viewer", async () => {
   await page.close();
 });
 
+test("a contact sets away and blocks the viewer on a page of its own", async () => {
+  await fabric.do("connect", "eva", "phone");
+  const page = await open(["eva"]);
+  const context = await browser.newContext();
+  const own = await open(["vera", "eva"], { viewer: "eva", context });
+  await contact(page, "eva", '[data-status="online"]').waitFor();
+  await own.getByLabel("I am").selectOption("away");
+  await own.getByLabel("and say").fill("lunch");
+  await own.getByRole("button", { name: "Set" }).click();
+  await contact(page, "eva", '[data-availability="away"]').waitFor();
+  assert.equal(await contact(page, "eva").textContent(), "eva · away · lunch");
+
+  await own.getByRole("button", { name: "Block vera", exact: true }).click();
+  await contact(page, "eva").waitFor({ state: "detached" });
+  await own.getByRole("button", { name: "Unblock vera", exact: true }).click();
+  await contact(page, "eva", '[data-availability="away"]').waitFor();
+
+  await own.getByLabel("I am").selectOption("invisible");
+  await own.getByRole("button", { name: "Set" }).click();
+  await contact(page, "eva", '[data-status="offline"]').waitFor();
+  await contact(own, "eva", '[data-status="online"][data-availability="invisible"]').waitFor();
+  await own.getByLabel("and say").fill("x".repeat(129));
+  await own.getByRole("button", { name: "Set" }).click();
+  await own.locator("#problem:not(:empty)").waitFor();
+  assert.match((await own.locator("#problem").textContent()) ?? "", /invalid_request/);
+  assert.equal(await page.locator("#problem").textContent(), "");
+  await context.close();
+  await page.close();
+});
+
 test("a page outlives an outage of the server", async () => {
   await fabric.do("connect", "cat", "phone");
   const page = await open(["cat"]);
@@ -66,7 +103,7 @@ test("a page outlives an outage of the server", async () => {
 
 test("a page outlives its token", async () => {
   await fabric.do("connect", "dan", "phone");
-  const page = await open(["dan"], "3s");
+  const page = await open(["dan"], { ttl: "3s" });
   await contact(page, "dan", '[data-status="online"]').waitFor();
   await page.waitForTimeout(4_000);
   await fabric.do("close", "dan", "phone");

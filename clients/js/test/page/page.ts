@@ -1,11 +1,12 @@
-// A list of contacts. Its address says where to connect, as whom, and whom to show:
+// A list of contacts, what the viewer says of itself, and whom it blocks. Its address says where to connect, as whom, and whom to show:
 // ?server=ws://…&viewer=vera&target=ann&target=bob&token=…, the text of a credentials
 // file. Of several tokens each is used for one connection, the last for all others. In an
 // application the token comes from its backend and never stands in an address.
-import { Client, type State } from "../../src/index.js";
+import { Client, type Availability, type Policy, type State } from "../../src/index.js";
 
 const query = new URLSearchParams(location.search);
 const viewer = query.get("viewer") ?? "";
+const targets = query.getAll("target");
 const tokens = query.getAll("token");
 
 function element(id: string): HTMLElement {
@@ -30,6 +31,41 @@ function show(client: Client): void {
   element("contacts").replaceChildren(...sorted.map(item));
 }
 
+/** Shows the own policy as it is now, with what changes it. */
+function showPolicy(client: Client, policy: Policy): void {
+  element("blocks").replaceChildren(
+    ...targets.map((target) => {
+      const blocked = policy.blocks.includes(target);
+      const change = () => (blocked ? client.policy.unblock([target]) : client.policy.block([target]));
+      return button(`${blocked ? "Unblock" : "Block"} ${target}`, () => amend(client, change()));
+    }),
+  );
+}
+
+function button(label: string, press: () => Promise<void>): HTMLButtonElement {
+  const made = document.createElement("button");
+  made.textContent = label;
+  made.addEventListener("click", () => void press());
+  return made;
+}
+
+async function amend(client: Client, change: Promise<Policy>): Promise<void> {
+  try {
+    showPolicy(client, await change);
+    element("problem").textContent = "";
+  } catch (err) {
+    element("problem").textContent = String(err);
+  }
+}
+
+function setStatus(client: Client, form: HTMLFormElement): Promise<Policy> {
+  const fields = new FormData(form);
+  const availability = fields.get("availability") as Availability;
+  const text = String(fields.get("text"));
+  if (availability === "available" && text === "") return client.policy.clear();
+  return client.policy.status({ availability, text });
+}
+
 try {
   element("viewer").textContent = viewer;
   const client = await Client.connect({
@@ -40,7 +76,13 @@ try {
     logger: console,
   });
   client.on(() => show(client));
-  await client.subscribe(query.getAll("target"));
+  await client.subscribe(targets);
+  const form = element("status") as HTMLFormElement;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault(); // which would load the page again
+    void amend(client, setStatus(client, form));
+  });
+  showPolicy(client, await client.policy.get());
   element("contacts").dataset["ready"] = "true";
 } catch (err) {
   element("problem").textContent = String(err);

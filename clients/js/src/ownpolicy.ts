@@ -22,8 +22,9 @@ const utf8 = new TextEncoder();
 /**
  * Reads and changes the policy of the viewer itself. Every operation resolves to the
  * policy as it is afterwards; by then whoever asks is answered by it. Operations are
- * carried out one after the other, each tried again until it works, so that the last call counts; one that
- * its signal ends may have been carried out. Refusals are a {@link RollcallError}.
+ * carried out one after the other, each tried again until it works, so that the last
+ * call counts; one that its signal ends may have been carried out. Refusals are a
+ * {@link RollcallError}. Groups are not here: they are the application's backend's.
  */
 export class OwnPolicy {
   readonly #nc: NatsConnection;

@@ -11,9 +11,4 @@
 //     the rest of the specification.
 //   - [Document.Match] finds the one channel of a subject, and [Message.Check] holds what
 //     was really sent against a message.
-//
-// # Limits
-//
-// The YAML reader knows the part of YAML in which the document is written, and fails at
-// everything else. That keeps a YAML library out of the module.
 package check

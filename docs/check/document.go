@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/rollcall-io/rollcall/subjects/schema"
 )
@@ -61,12 +62,11 @@ func Read(path string) (*Document, error) {
 
 // Parse reads a document.
 func Parse(data []byte) (*Document, error) {
-	value, err := ParseYAML(data)
-	if err != nil {
-		return nil, err
+	var root map[string]any
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil, fmt.Errorf("check: %w", err)
 	}
-	root, ok := value.(map[string]any)
-	if !ok || root["asyncapi"] != "3.0.0" {
+	if root["asyncapi"] != "3.0.0" {
 		return nil, errors.New("check: not an AsyncAPI 3.0.0 document")
 	}
 	schemas, err := NewSchemas()
@@ -77,7 +77,7 @@ func Parse(data []byte) (*Document, error) {
 		Channels: make(map[string]*Channel), Operations: make(map[string]*Operation), Messages: make(map[string]*Message),
 		root: root, schemas: schemas,
 	}
-	if err := schemas.compiler.AddResource(base, value); err != nil {
+	if err := schemas.compiler.AddResource(base, root); err != nil {
 		return nil, err
 	}
 	d.checkRefs("#", root)

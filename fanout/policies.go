@@ -31,13 +31,19 @@ func (f *Fanout) performPolicy(ctx context.Context, op subjects.PolicyOp, user s
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	changed, err := f.amend(ctx, home, op, user, request)
+	data, err := f.amend(ctx, home, op, user, request)
 	if err != nil {
 		return nil, asRefusal(err)
 	}
-	data, err := json.Marshal(changed.document(user, rollcall.MicrosOf(time.Now())))
+	return data, nil
+}
+
+// answerTo is the document that answers an operation. What the server would not carry
+// is not stored either: nobody could read it.
+func (f *Fanout) answerTo(user string, d dossier) ([]byte, error) {
+	data, err := json.Marshal(d.document(user, rollcall.MicrosOf(time.Now())))
 	if limit := int(f.nc.MaxPayload()); err == nil && len(data) > limit {
-		err = tooLarge(len(data), limit)
+		err = subjects.Errorf(subjects.CodeTooLarge, "the policy takes %d bytes, the limit is %d", len(data), limit)
 	}
 	return data, err
 }
@@ -60,25 +66,29 @@ func asRefusal(err error) error {
 }
 
 // amend reads, changes and writes what is stored of a user's policy, until nobody
-// else changed it meanwhile. It returns when this fanout knows of it.
-func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, user string, r subjects.PolicyRequest) (dossier, error) {
+// else changed it meanwhile. It returns the answer when this fanout knows of it.
+func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, user string, r subjects.PolicyRequest) ([]byte, error) {
 	cabinet := f.cabinet(home.grant.Shard)
 	for range policyAttempts {
 		old, revision, err := cabinet.policy(ctx, user)
 		if err != nil {
-			return dossier{}, err
+			return nil, err
 		}
 		groups, _, err := cabinet.groups(ctx, user)
 		if err != nil {
-			return dossier{}, err
+			return nil, err
 		}
 		file := dossier{old, groups}
 		if op == subjects.PolicyGet {
-			return file, nil
+			return f.answerTo(user, file)
 		}
 		changed, err := file.amend(op, r, home.viewOf(user), rollcall.MicrosOf(time.Now()))
 		if err != nil {
-			return dossier{}, err
+			return nil, err
+		}
+		answer, err := f.answerTo(user, changed)
+		if err != nil {
+			return nil, err
 		}
 		if !proto.Equal(orEmpty(old), orEmpty(changed.policy)) {
 			err = f.put(ctx, cabinet, subjects.KeyPolicy(user), messageOf(changed.policy), revision)
@@ -87,10 +97,10 @@ func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, u
 			err = f.putGroups(ctx, user, changed.groups)
 		}
 		if !overtaken(err) {
-			return changed, err
+			return answer, err
 		}
 	}
-	return dossier{}, errors.New("fanout: overtaken by other changes again and again")
+	return nil, errors.New("fanout: overtaken by other changes again and again")
 }
 
 // putGroups writes the groups of a user to every shard, because those of a viewer

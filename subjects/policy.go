@@ -178,8 +178,18 @@ func (r PolicyRequest) check() error {
 			return Errorf(CodeInvalidRequest, "default: no relation %q", name)
 		}
 	}
+	if r.Priority != nil {
+		return checkPriority(*r.Priority)
+	}
 	if r.Status != nil {
 		return r.Status.check()
+	}
+	return nil
+}
+
+func checkPriority(p int) error {
+	if p < 0 || p > MaxPriority {
+		return Errorf(CodeInvalidRequest, "priority %d is not in [0, %d]", p, MaxPriority)
 	}
 	return nil
 }
@@ -190,8 +200,6 @@ func (s ManualStatus) check() error {
 		return Errorf(CodeInvalidRequest, "status text of %d bytes, the limit is %d", len(s.Text), MaxStatusText)
 	case !utf8.ValidString(s.Text):
 		return Errorf(CodeInvalidRequest, "status text is not UTF-8")
-	case s.Priority < 0 || s.Priority > MaxPriority:
-		return Errorf(CodeInvalidRequest, "priority %d is not in [0, %d]", s.Priority, MaxPriority)
 	case !s.Until.IsZero() && (s.Until.Before(time.Unix(0, 0)) || s.Until.Year() > 9999):
 		return Errorf(CodeInvalidRequest, "until %s is out of range", s.Until)
 	}
@@ -200,7 +208,7 @@ func (s ManualStatus) check() error {
 			return Errorf(CodeInvalidRequest, "status text with a control character")
 		}
 	}
-	return nil
+	return checkPriority(s.Priority)
 }
 
 // DecodePolicy reads an answer.
@@ -263,6 +271,11 @@ func DecodeSightChange(b []byte) (SightChange, error) {
 	}
 	if c.Viewer == "" && c.Target == "" {
 		return SightChange{}, fmt.Errorf("%w: neither viewer nor target", ErrMalformed)
+	}
+	for _, id := range []string{c.Viewer, c.Target} {
+		if err := rollcall.CheckID(id); id != "" && err != nil {
+			return SightChange{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
 	}
 	return c, nil
 }

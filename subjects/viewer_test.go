@@ -106,6 +106,7 @@ func TestCodesAreStable(t *testing.T) {
 		subjects.CodeInvalidRequest: "invalid_request", subjects.CodeInvalidID: "invalid_id",
 		subjects.CodeNoTargets: "no_targets", subjects.CodeTooManyTargets: "too_many_targets",
 		subjects.CodeTooLarge: "too_large", subjects.CodeUnavailable: "unavailable", subjects.CodeInternal: "internal",
+		subjects.CodeRateLimited: "rate_limited", subjects.CodeTooMany: "too_many",
 	} {
 		err := error(subjects.Errorf(code, "because of %d", 1))
 		if err.Error() != want+": because of 1" || !errors.Is(err, &subjects.Error{Code: code}) {

@@ -3,6 +3,7 @@ package viewer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -49,7 +50,7 @@ func (p *Policies) Do(ctx context.Context, op subjects.PolicyOp, user string, r 
 	}
 	for attempt := 0; ; attempt++ {
 		policy, err := p.try(ctx, op, user, body)
-		if err == nil || refused(err) || ctx.Err() != nil {
+		if err == nil || refused(err) || errors.Is(err, nats.ErrMaxPayload) || ctx.Err() != nil {
 			return policy, err
 		}
 		if !retry.Pause(ctx, retry.Backoff(attempt, 250*time.Millisecond, 10*time.Second, rand.Int64N)) {

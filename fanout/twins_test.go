@@ -70,7 +70,7 @@ func newTwins(t *rapid.T, s secret) *twins {
 	}
 	limit := subjects.MaxTargets
 	if rapid.IntRange(0, 3).Draw(t, "narrow") == 0 {
-		cfg.maxPayload, limit = 3000, 5
+		cfg.maxPayload, limit = maxViewBytes+w.number("room", 60, 600), 5
 	}
 	for i := range w.runs {
 		w.runs[i] = newRun(cfg, begin.Add(86_400*time.Second-time.Hour+1234567*time.Microsecond))

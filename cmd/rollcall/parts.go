@@ -84,7 +84,7 @@ func (c *fanoutCmd) Help() string {
 
 func (c *fanoutCmd) Run(ctx context.Context, std console) error {
 	return c.run(ctx, std, identity.Fanout, func(nc *nats.Conn, r prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
-		f, err := fanout.New(nc, fanout.Config{Prefix: c.Prefix, AskSights: c.AskSights, Registerer: r, Logger: log})
+		f, err := fanout.New(nc, fanout.Config{Prefix: c.Prefix, Relations: c.relations(), AskSights: c.AskSights, Registerer: r, Logger: log})
 		if err != nil {
 			return nil, err
 		}

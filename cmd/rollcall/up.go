@@ -31,8 +31,8 @@ type upCmd struct {
 	Listen    string `default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where NATS clients connect; loopback only without TLS (default ${default})."`
 	WebSocket string `name:"websocket" default:"127.0.0.1:4280" placeholder:"HOST:PORT" help:"Where browsers connect; loopback only without TLS (default ${default}); 'off' for none."`
 	Metrics   string `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
-	AskSights bool   `help:"Ask the application over NATS who may know what; without an answer viewers see unknown (default: users' policies decide)."`
 	listenerTLS
+	sight
 	Origin []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket. Repeatable."`
 	Shards int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Prefix string   `default:"presence" help:"Prefix of the fabric's subjects."`
@@ -120,7 +120,7 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	if err != nil {
 		return err
 	}
-	f, err := fanout.New(conns[1], fanout.Config{Prefix: c.Prefix, AskSights: c.AskSights, Registerer: registry, Logger: parts.With("part", "fanout")})
+	f, err := fanout.New(conns[1], fanout.Config{Prefix: c.Prefix, Relations: c.relations(), AskSights: c.AskSights, Registerer: registry, Logger: parts.With("part", "fanout")})
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (c *keeperCmd) Run(ctx context.Context, std console) error {
 }
 
 type fanoutCmd struct {
-	AskSights bool `help:"Ask the application over NATS who may know what; without an answer viewers see unknown (default: users' policies decide)."`
+	sight
 	running
 }
 

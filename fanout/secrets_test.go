@@ -296,7 +296,10 @@ func (c *vague) enter(w *twins) bool {
 // renew puts the target online in both runs.
 func (c *vague) renew(w *twins) {
 	v := &View{State: rollcall.Active, Observed: rollcall.MicrosOf(w.now())}
-	w.both(func(r *run) { r.set(mark, v) })
+	w.both(func(r *run) {
+		r.set(mark, v)
+		r.loaded()
+	})
 	c.online, c.narrowBy = true, time.Time{}
 }
 
@@ -320,6 +323,10 @@ func hides(d dossier) bool {
 }
 
 func (c *vague) step(w *twins) {
+	if !c.narrowBy.IsZero() {
+		// What is being read must not come later than the two are far apart.
+		defer w.both((*run).loaded)
+	}
 	switch w.number("vague", 0, 5) {
 	case 0, 1:
 		v := w.anyView()
@@ -332,7 +339,7 @@ func (c *vague) step(w *twins) {
 		}
 		c.online, c.seen, c.narrowBy = false, v.Seen, time.Time{}
 		w.runs[0].set(mark, v)
-		w.runs[1].set(mark, c.offlineView(w, w.chance("wide", 3)))
+		w.runs[1].set(mark, c.offlineView(w, w.chance("wide", 3) && w.runs[0].b.loading == nil))
 	case 2, 3:
 		for _, r := range w.sides() {
 			if c.online {
@@ -539,7 +546,7 @@ func (c *covered) leave(w *twins) bool {
 		d.policy = nil
 	}
 	b.file(mark, d)
-	if orEmpty(a.dossier(mark).policy).Cover != nil {
+	if c.lifted = 0; orEmpty(a.dossier(mark).policy).Cover != nil {
 		c.lifted = now
 	}
 	v := a.view(mark)
@@ -556,6 +563,9 @@ func (c *covered) together(w *twins) {
 		command := w.anyPolicy()
 		if s := command.request.Status; s == nil || s.Availability != rollcall.Invisible {
 			w.amend(mark, w.runs[:], command)
+		}
+		if orEmpty(w.runs[0].dossier(mark).policy).Cover == nil {
+			c.lifted = 0 // all is forgotten
 		}
 		return
 	}

@@ -110,6 +110,46 @@ func TestDaysAreTheCount(t *testing.T) {
 	})
 }
 
+// The whole way: beats of some sessions, in any order and more than once, to a user's
+// time per day.
+func TestBeatsToDaysAreTheCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(zoneNames).Draw(t, "zone")
+		z, _ := testZones.Load(name)
+		start := int64(anyDay(t, name)-1) * dayLength
+		const length = 3 * 24 * 60
+		cap := rapid.IntRange(1, 90).Draw(t, "cap")
+		g := Gaps{Cap: time.Duration(cap) * time.Minute, Grace: time.Duration(rapid.IntRange(0, cap).Draw(t, "grace")) * time.Minute}
+		var online [length]bool
+		var sets [][]Interval
+		for range rapid.IntRange(1, 3).Draw(t, "sessions") {
+			beats := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) int64 {
+				return start + rapid.Int64Range(0, length-100).Draw(t, "minute")*minute
+			}), 1, 60).Draw(t, "beats")
+			closed := start + rapid.Int64Range(length/2, length).Draw(t, "close")*minute
+			for at := range online {
+				online[at] = online[at] || counts(g, beats, closed, start+int64(at)*minute)
+			}
+			set, err := g.OnlineUntil(nil, muddle(t, beats), closed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sets = append(sets, set)
+		}
+		want := map[Date]int64{}
+		walk(z.local, start, start+length*minute, func(at int64, day Date) {
+			if online[(at-start)/minute] {
+				want[day] += minute
+			}
+		})
+		user, err := Merge(nil, sets...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTotals(t, z, user, want)
+	})
+}
+
 func checkTotals(t *rapid.T, z *Zone, set []Interval, want map[Date]int64) {
 	parts := map[Date]int64{}
 	for _, i := range set {

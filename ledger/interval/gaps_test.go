@@ -9,26 +9,30 @@ import (
 	"pgregory.net/rapid"
 )
 
-// online is the definition: a millisecond counts if it lies between two beats that
-// are no further apart than the cap, or less than the grace after the last beat
-// before it; beats after the close do not exist, and nothing counts from it on.
+// counts is the definition: an instant counts if it lies between two beats that are
+// no further apart than the cap, or less than the grace after the last beat before
+// it; beats after the close do not exist, and nothing counts from it on.
+func counts(g Gaps, beats []int64, closed, at int64) bool {
+	before, after := int64(minInt64), int64(maxInt64)
+	for _, b := range beats {
+		switch {
+		case b > closed:
+		case b <= at:
+			before = max(before, b)
+		default:
+			after = min(after, b)
+		}
+	}
+	if before == minInt64 || at >= closed {
+		return false
+	}
+	joined := after != maxInt64 && (g.Cap == 0 || after-before <= g.Cap.Milliseconds())
+	return joined || at-before < g.Grace.Milliseconds()
+}
+
 func online(g Gaps, beats []int64, closed int64) (t tally) {
 	for at := range int64(span) {
-		before, after := int64(-1), int64(maxInt64)
-		for _, b := range beats {
-			switch {
-			case b > closed:
-			case b <= at:
-				before = max(before, b)
-			default:
-				after = min(after, b)
-			}
-		}
-		if before < 0 || at >= closed {
-			continue
-		}
-		joined := after != maxInt64 && (g.Cap == 0 || after-before <= g.Cap.Milliseconds())
-		t[at] = joined || at-before < g.Grace.Milliseconds()
+		t[at] = counts(g, beats, closed, at)
 	}
 	return t
 }
@@ -161,6 +165,69 @@ func TestSettle(t *testing.T) {
 		want, _ := g.OnlineUntil(nil, counted, closed)
 		same(t, "settled and the rest", got, want)
 	})
+}
+
+// What the last beat in time can still reach is not settled, be it at the cap or at the
+// close.
+func TestSettleWaitsForTheLastBeatInTime(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		closed, last int64
+	}{
+		{"a beat a cap away", maxInt64, 70_000},
+		{"a beat at the close", 20_000, 20_000},
+	} {
+		b := builder(t, Gaps{Cap: time.Minute})
+		if b.Beat(0) != nil || b.Beat(10_000) != nil {
+			t.Fatal("refused")
+		}
+		if err := b.Close(c.closed); err != nil {
+			t.Fatal(err)
+		}
+		got := b.Settle(nil, c.last)
+		if len(got) != 0 || b.Beat(c.last) != nil {
+			t.Fatalf("%s: settled too early: %v", c.what, got)
+		}
+		if got = b.Settle(got, c.last+60_001); !slices.Equal(got, []Interval{{0, c.last}}) {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
+func TestScenario41CrashWithoutClose(t *testing.T) {
+	b := builder(t, Gaps{Cap: time.Minute, Grace: 30 * time.Second})
+	for _, at := range []int64{0, 30_000, 60_000} {
+		if err := b.Beat(at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, noticed := range []int64{120_001, 10 * hour} {
+		session := b
+		if got := session.Settle(nil, noticed); !slices.Equal(got, []Interval{{0, 90_000}}) {
+			t.Errorf("noticed at %d: %v", noticed, got)
+		}
+	}
+}
+
+func TestScenario43AnHourAway(t *testing.T) {
+	beats := []int64{0, 30_000, hour + 30_000, hour + 60_000}
+	got, err := Gaps{Cap: time.Minute}.Online(nil, beats)
+	if err != nil || !slices.Equal(got, []Interval{{0, 30_000}, {hour + 30_000, hour + 60_000}}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestScenario45BeatForAClosedSession(t *testing.T) {
+	b := builder(t, Gaps{Cap: time.Minute, Grace: 30 * time.Second})
+	if b.Beat(0) != nil || b.Close(10_000) != nil {
+		t.Fatal("refused")
+	}
+	if err := b.Beat(20_000); !errors.Is(err, ErrClosed) {
+		t.Errorf("counted: %v", err)
+	}
+	if got := b.Intervals(nil); !slices.Equal(got, []Interval{{0, 10_000}}) {
+		t.Errorf("reopened: %v", got)
+	}
 }
 
 func TestSettledIsForgotten(t *testing.T) {

@@ -76,7 +76,7 @@ func threadsOf(t testing.TB, db *sql.DB) string {
 	if err := db.QueryRowContext(t.Context(), "select version(), current_setting('threads')").Scan(&version, &threads); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%s, threads=%d", version, threads)
+	return fmt.Sprintf("DuckDB %s, threads=%d", version, threads)
 }
 
 // Times of one run differ with what else the machine does, so the contenders take
@@ -105,10 +105,10 @@ func TestUnionTakesAtMostHalfTheTimeOfDuckDB(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("DuckDB with %s: kernel %v, DuckDB %v, ratio %.2f",
+		t.Logf("%s: kernel %v, DuckDB %v, ratio %.2f",
 			threadsOf(t, db), best[0], best[1], float64(best[0])/float64(best[1]))
 		if best[0] > best[1]/2 {
-			t.Errorf("more than half the time of DuckDB with %s", threadsOf(t, db))
+			t.Errorf("more than half the time of %s", threadsOf(t, db))
 		}
 	}
 }

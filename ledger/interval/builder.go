@@ -5,7 +5,8 @@ import "sort"
 // A Builder makes the intervals of one session beat by beat. It keeps the first and
 // the last beat of every run, a run being beats without a gap above the cap: 16
 // bytes a run that is not settled, whatever the number of beats. A beat in order
-// costs a comparison, a late one a search among the runs. Make it with [NewBuilder].
+// costs a comparison, a late one a search among the runs. Make it
+// with [NewBuilder]; copies of one share memory, so only one of them may go on.
 type Builder struct {
 	cap, grace int64
 

@@ -297,7 +297,7 @@ func (w *world) takeOver(shard int) {
 	for _, s := range old.streams {
 		parts := make(map[int][]string)
 		for id, watch := range s.watches {
-			parts[watch.part] = append(parts[watch.part], id)
+			parts[int(watch.part)] = append(parts[int(watch.part)], id)
 		}
 		for n, targets := range parts {
 			b.restore(s.viewer, n, targets, w.now, w.now)
@@ -458,10 +458,16 @@ func TestClientsConverge(t *testing.T) {
 			"pass long": act("pass", func() { w.pass(time.Duration(draw(rapid.IntRange(1, 300), "s")) * time.Second) }),
 			"silence":   act("silence", func() { w.silent = !w.silent }),
 			"take over": act("take over", func() { w.takeOver(draw(rapid.IntRange(0, 1), "shard")) }),
-			"refresh":   act("refresh", func() { w.refresh(anyTab.Draw(t, "tab")) }),
-			"resync":    act("resync", func() { w.resync(anyTab.Draw(t, "tab"), false) }),
-			"answer":    act("answer", func() { w.take(anyTab.Draw(t, "tab"), false) }),
-			"timeout":   act("timeout", func() { w.take(anyTab.Draw(t, "tab"), true) }),
+			"quiet": act("quiet", func() {
+				if draw(rapid.IntRange(0, 3), "quiet") == 3 {
+					w.settle()
+					w.checkTruth()
+				}
+			}),
+			"refresh": act("refresh", func() { w.refresh(anyTab.Draw(t, "tab")) }),
+			"resync":  act("resync", func() { w.resync(anyTab.Draw(t, "tab"), false) }),
+			"answer":  act("answer", func() { w.take(anyTab.Draw(t, "tab"), false) }),
+			"timeout": act("timeout", func() { w.take(anyTab.Draw(t, "tab"), true) }),
 			"deliver": act("deliver", func() {
 				tab := anyTab.Draw(t, "tab")
 				if len(tab.inbox) > 0 {

@@ -179,6 +179,9 @@ func TestAttackByReplySubject(t *testing.T) {
 			subjects.KVSubject(n.LeasesBucket(0), subjects.KeyUser("ann")), n.Log(0, "g1"), n.Beats(0, "g1"), n.EdgeControl("g1"),
 			n.Pulse(0), n.SightChanged(), n.Policy(subjects.PolicyForget, "ann"), n.Request(subjects.OpUnsubscribe, "vera"),
 			"$JS.API.STREAM.PURGE." + n.LogStream(0), "orders",
+			// These the fanout may write itself.
+			subjects.KVSubject(n.ViewsBucket(0), subjects.KeyPolicy("ann")), subjects.KVSubject(n.ViewsBucket(0), subjects.KeyGroups("ann")),
+			subjects.KVSubject(n.InterestBucket(0), subjects.KeyInterest("ann", 0)), n.Sight(),
 		} {
 			for _, request := range []string{n.Request(subjects.OpGet, "mallory"), n.Policy(subjects.PolicyGet, "mallory")} {
 				if err := s.mallory.PublishRequest(request, reply, body); err != nil {

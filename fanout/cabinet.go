@@ -27,14 +27,15 @@ func (f *Fanout) cabinet(shard int) cabinet {
 	return cabinet{f.js, f.fabric.ViewsBucket(shard), shard}
 }
 
-// policy is nil for a user without one. The revision is what a write must expect.
+// policy is nil for a user without one. The revision is what a write must expect, also
+// of a record that cannot be read, for which err is [subjects.ErrMalformed].
 func (c cabinet) policy(ctx context.Context, user string) (p *wire.Policy, revision uint64, err error) {
 	data, revision, err := c.get(ctx, subjects.KeyPolicy(user))
 	if err != nil || data == nil {
 		return nil, revision, err
 	}
 	if p, err = decodePolicy(data); err != nil {
-		return nil, 0, fmt.Errorf("fanout: policy of %q: %w", user, err)
+		return nil, revision, fmt.Errorf("fanout: policy of %q: %w", user, err)
 	}
 	return p, revision, nil
 }
@@ -45,7 +46,7 @@ func (c cabinet) groups(ctx context.Context, user string) (groups []string, revi
 		return nil, revision, err
 	}
 	if groups, err = decodeGroups(data); err != nil {
-		return nil, 0, fmt.Errorf("fanout: groups of %q: %w", user, err)
+		return nil, revision, fmt.Errorf("fanout: groups of %q: %w", user, err)
 	}
 	return groups, revision, nil
 }

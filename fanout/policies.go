@@ -62,6 +62,9 @@ func asRefusal(err error) error {
 	if errors.As(err, new(*subjects.Error)) {
 		return err
 	}
+	if errors.Is(err, subjects.ErrMalformed) {
+		return fmt.Errorf("%w (%w)", subjects.Errorf(subjects.CodeInternal, "what is stored of the policy is damaged; forget begins anew"), err)
+	}
 	return fmt.Errorf("%w (%w)", subjects.Errorf(subjects.CodeUnavailable, "the policy could not be stored, try again"), err)
 }
 
@@ -71,11 +74,12 @@ func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, u
 	cabinet := f.cabinet(home.grant.Shard)
 	for range policyAttempts {
 		old, revision, err := cabinet.policy(ctx, user)
-		if err != nil {
+		damaged := errors.Is(err, subjects.ErrMalformed)
+		if err != nil && !(damaged && op == subjects.PolicyForget) {
 			return nil, err
 		}
 		groups, _, err := cabinet.groups(ctx, user)
-		if err != nil {
+		if err != nil && !(errors.Is(err, subjects.ErrMalformed) && op == subjects.PolicyForget) {
 			return nil, err
 		}
 		file := dossier{old, groups}
@@ -90,7 +94,7 @@ func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, u
 		if err != nil {
 			return nil, err
 		}
-		if !proto.Equal(orEmpty(old), orEmpty(changed.policy)) {
+		if damaged || !proto.Equal(orEmpty(old), orEmpty(changed.policy)) {
 			err = f.put(ctx, cabinet, subjects.KeyPolicy(user), messageOf(changed.policy), revision)
 		}
 		if err == nil && (op == subjects.PolicyJoin || op == subjects.PolicyLeave || op == subjects.PolicyForget) {
@@ -110,10 +114,11 @@ func (f *Fanout) putGroups(ctx context.Context, user string, groups []string) er
 	for n := range f.fabric.Shards() {
 		cabinet := f.cabinet(n)
 		found, revision, err := cabinet.groups(ctx, user)
-		if err != nil {
+		damaged := errors.Is(err, subjects.ErrMalformed)
+		if err != nil && !damaged {
 			return err
 		}
-		if slices.Equal(found, groups) {
+		if !damaged && slices.Equal(found, groups) {
 			continue
 		}
 		var record proto.Message

@@ -196,6 +196,68 @@ func TestBadPolicyRequests(t *testing.T) {
 	})
 }
 
+// Damage must not show more: a policy that cannot be read shows the user to nobody,
+// until it is forgotten.
+func TestADamagedPolicyShowsNothing(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := stage.New(t, 1)
+		s.Set("bob", rollcall.Active)
+		f := s.Start(fanout.Config{})
+		v, c := newRaw(s, "vera"), newClerk(s)
+		v.do(subjects.OpSubscribe, "bob")
+		c.must(subjects.PolicyJoin, "vera", subjects.PolicyRequest{Groups: []string{"chess"}})
+		for _, key := range []string{subjects.KeyPolicy("bob"), subjects.KeyGroups("vera")} {
+			if _, err := s.JS.Publish(t.Context(), subjects.KVSubject(s.Fabric.ViewsBucket(0), key), []byte("\xff\xff")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if got := fmt.Sprint(told(v)); got != "[bob withdrawn]" {
+			t.Errorf("told %s", got)
+		}
+		f.Crash() // and not only as long as somebody remembers
+		s.Start(fanout.Config{})
+		if got := views(v.do(subjects.OpGet, "bob")); len(got) != 0 {
+			t.Errorf("sees %+v", got)
+		}
+		for _, user := range []string{"bob", "vera"} {
+			m, err := c.nc.Request(s.Fabric.Policy(subjects.PolicyGet, user), nil, 10*time.Second)
+			if err != nil || m.Header.Get(micro.ErrorCodeHeader) != string(subjects.CodeInternal) {
+				t.Errorf("what is damaged of %s is told as %v, %v", user, m, err)
+			}
+			c.must(subjects.PolicyForget, user, subjects.PolicyRequest{})
+			c.must(subjects.PolicyGet, user, subjects.PolicyRequest{})
+		}
+		if got := views(v.do(subjects.OpGet, "bob")); len(got) != 1 {
+			t.Errorf("forgotten, and sees %+v", got)
+		}
+	})
+}
+
+func TestAnswersGoToInboxesOnly(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := stage.New(t, 1)
+		s.Set("bob", rollcall.Active)
+		s.Start(fanout.Config{})
+		c := newClerk(s)
+		for _, subject := range []string{
+			subjects.KVSubject(s.Fabric.ViewsBucket(0), subjects.KeyPolicy("bob")),
+			subjects.KVSubject(s.Fabric.InterestBucket(0), subjects.KeyInterest("vera", 0)), s.Fabric.Sight(), s.Fabric.ViewEvents("vera", 0),
+		} {
+			heard, err := c.nc.SubscribeSync(subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, to := range []string{s.Fabric.Request(subjects.OpGet, "eve"), s.Fabric.Policy(subjects.PolicyGet, "eve")} {
+				c.nc.PublishMsg(&nats.Msg{Subject: to, Reply: subject, Data: body("bob")})
+			}
+			if m, err := heard.NextMsg(time.Second); err == nil {
+				t.Errorf("the fanout wrote %q to %s", m.Data, subject)
+			}
+		}
+	})
+}
+
 // Two processes change one policy at a time: no change gets lost.
 func TestChangesOfOnePolicyDoNotGetLost(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {

@@ -26,8 +26,10 @@ func viewOf(user string, v *View) change {
 	return change{user: user, kind: subjects.KindView, view: v}
 }
 
-// readRecord reads a message of the views bucket; ok is false for a key that says
-// nothing about a user.
+// readRecord reads a message of the views bucket; ok is false for what changes
+// nothing: a key that says nothing about a user, or a view that cannot be read. A
+// policy that cannot be read shows the user to nobody, groups that cannot be read are
+// none: damage must not show more.
 func readRecord(bucket string, m feed.Msg) (c change, ok bool, err error) {
 	c.kind, c.user, err = subjects.ParseKey(subjects.KVKey(bucket, m.Subject))
 	if err != nil || c.user == "" {
@@ -43,23 +45,36 @@ func readRecord(bucket string, m feed.Msg) (c change, ok bool, err error) {
 		}
 	case subjects.KindPolicy:
 		if !gone {
-			_, err = decodePolicy(m.Data)
 			c.policy = &m.Data
+			if _, err = decodePolicy(m.Data); err != nil {
+				c.policy = &closed
+			}
 		}
 	case subjects.KindGroups:
 		if !gone {
 			var groups []string
-			groups, err = decodeGroups(m.Data)
-			c.groups = &groups
+			if groups, err = decodeGroups(m.Data); err == nil {
+				c.groups = &groups
+			}
 		}
 	default:
 		return change{}, false, nil
 	}
 	if err != nil {
-		return change{}, false, fmt.Errorf("fanout: record %s: %w", m.Subject, err)
+		return c, c.kind != subjects.KindView, fmt.Errorf("fanout: record %s: %w", m.Subject, err)
 	}
 	return c, true, nil
 }
+
+// closed is the record of a policy that shows the user to nobody else.
+var closed = func() []byte {
+	const absent = wire.Granularity_GRANULARITY_ABSENT
+	data, err := subjects.Encode(&wire.Policy{Contact: absent, Member: absent, Everyone: absent})
+	if err != nil {
+		panic(err) // it is always the same
+	}
+	return data
+}()
 
 func decodeGroups(b []byte) ([]string, error) {
 	var w wire.Groups

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -191,8 +192,16 @@ func (f *Fanout) refuse(label string, r micro.Request, e *subjects.Error) {
 // reply answers a request. It is not left to the request itself, because the service
 // looks at that when its handler returns, and a desk answers later. An answer that
 // gets lost is missed by a viewer, who asks again.
+//
+// Whoever asks names the subject of the answer, and the server does not ask whether
+// they may publish there, only whether the fanout may: it answers to inboxes, so that
+// nobody gets it to write records.
 func (f *Fanout) reply(r micro.Request, answer *nats.Msg) {
 	answer.Subject = r.Reply()
+	if !strings.HasPrefix(answer.Subject, nats.InboxPrefix) {
+		f.metrics.malformed.Inc()
+		return
+	}
 	if err := f.nc.PublishMsg(answer); err != nil {
 		f.cfg.Logger.Debug("answer not sent", "err", err)
 	}

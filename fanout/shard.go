@@ -126,11 +126,11 @@ func (sh *shard) handle(_ context.Context, batch feed.Batch) error {
 	changes := make([]change, 0, len(batch.Msgs))
 	for _, m := range batch.Msgs {
 		c, ok, err := readRecord(sh.bucket, m)
-		switch {
-		case err != nil:
+		if err != nil {
 			sh.fanout.metrics.malformed.Inc()
-			sh.log.Warn("view ignored", "err", err)
-		case ok:
+			sh.log.Warn("damaged record", "err", err)
+		}
+		if ok {
 			changes = append(changes, c)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 // time. One agenda serves all viewers, so that a waiting stream costs no
 // goroutine. What is due at the same instant goes in an order of its own: if it were
 // left to the heap, what else waits would show in it. Targets that look different by
-// themselves come first, so that the message of that instant tells of them; the others
-// come as they began to wait, so that whoever has much to do leaves room for others.
+// themselves come first, so that the message of that instant tells of them, and by name,
+// whatever they had planned before. The others come as they began to wait, so that
+// whoever has much to do leaves room for others.
 type agenda struct {
 	queue
 	turns uint64
@@ -23,7 +24,7 @@ type task struct {
 	turn  uint64 // at which it began to wait for at
 	index int32  // position in the queue plus one; 0 if it is not there
 	// These are set once by the owner.
-	first bool
+	first string // the name of a target that looks different by itself
 	run   func(now time.Time)
 }
 
@@ -67,7 +68,9 @@ func (t *task) compare(o *task) int {
 	switch {
 	case !t.at.Equal(o.at):
 		return t.at.Compare(o.at)
-	case t.first != o.first && t.first:
+	case t.first != o.first && t.first != "" && o.first != "":
+		return cmp.Compare(t.first, o.first)
+	case t.first != o.first && t.first != "":
 		return -1
 	case t.first != o.first:
 		return 1

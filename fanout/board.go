@@ -257,7 +257,7 @@ func (b *board) awaitFlip(t *target, now time.Time) {
 		at = flip.Time()
 	}
 	if t.flip.run == nil {
-		t.flip.first, t.flip.run = true, func(now time.Time) { b.review(t, now) }
+		t.flip.first, t.flip.run = t.id, func(now time.Time) { b.review(t, now) }
 	}
 	b.agenda.set(&t.flip, at)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rollcall-io/rollcall"
@@ -111,25 +112,25 @@ func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, u
 // count where its targets live. Repeating an operation repairs one that failed
 // half-way.
 func (f *Fanout) putGroups(ctx context.Context, user string, groups []string) error {
+	writing, ctx := errgroup.WithContext(ctx)
 	for n := range f.fabric.Shards() {
-		cabinet := f.cabinet(n)
-		found, revision, err := cabinet.groups(ctx, user)
-		damaged := errors.Is(err, subjects.ErrMalformed)
-		if err != nil && !damaged {
-			return err
-		}
-		if !damaged && slices.Equal(found, groups) {
-			continue
-		}
-		var record proto.Message
-		if len(groups) > 0 {
-			record = &wire.Groups{Groups: groups}
-		}
-		if err := f.put(ctx, cabinet, subjects.KeyGroups(user), record, revision); err != nil {
-			return err
-		}
+		writing.Go(func() error { return f.putGroupsIn(ctx, f.cabinet(n), user, groups) })
 	}
-	return nil
+	return writing.Wait()
+}
+
+func (f *Fanout) putGroupsIn(ctx context.Context, c cabinet, user string, groups []string) error {
+	found, revision, err := c.groups(ctx, user)
+	damaged := errors.Is(err, subjects.ErrMalformed)
+	switch {
+	case err != nil && !damaged:
+		return err
+	case !damaged && slices.Equal(found, groups):
+		return nil
+	case len(groups) == 0:
+		return f.put(ctx, c, subjects.KeyGroups(user), nil, revision)
+	}
+	return f.put(ctx, c, subjects.KeyGroups(user), &wire.Groups{Groups: groups}, revision)
 }
 
 // put writes a record, nil to end it, and waits until this fanout has read it, if

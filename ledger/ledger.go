@@ -35,7 +35,10 @@ type Event struct {
 	// Activity is the application's label that holds from here on, for its own
 	// measures; empty for none.
 	Activity string
-	// Foreground and Active are what a heartbeat says of the app and the user.
+	// Stated says that Foreground and Active are the device's word, as of every event
+	// of an edge. Without it, as in most histories from elsewhere, only the kind speaks,
+	// and a heartbeat says nothing but that the device lives.
+	Stated             bool
 	Foreground, Active bool
 	Client             Client
 }

@@ -80,6 +80,7 @@ type Rejected struct {
 	Event  *Event   // what was refused, or
 	Whole  *Session // the session that breaks the rule
 	Source string   // the file and line, or the stream and sequence, that it came from
+	Raw    string   // the line as it was, where it could not be read
 }
 
 // The quality rules.

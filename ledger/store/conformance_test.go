@@ -1,0 +1,529 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/definition"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+)
+
+// conformance is what holds for every Store. fresh gives an empty one.
+func conformance(t *testing.T, fresh func(t *testing.T) Store) {
+	for name, test := range map[string]func(*testing.T, Store){
+		"definitions":                 testDefinitions,
+		"sessions come back":          testRoundTrip,
+		"revisions":                   testRevisions,
+		"order and repetition":        testOrder,
+		"definitions side by side":    testSideBySide,
+		"a batch is all or nothing":   testAtomic,
+		"positions":                   testPositions,
+		"intervals":                   testIntervals,
+		"quarantine":                  testQuarantine,
+		"release":                     testRelease,
+		"forget":                      testForget,
+		"daily totals":                testDaily,
+		"audit":                       testAudit,
+		"retention":                   testPrune,
+		"batches at the same time":    testConcurrent,
+		"reading while writing":       testReadWhileWriting,
+		"text that databases dislike": testText,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
+	}
+}
+
+var always = interval.Interval{From: interval.Earliest, To: interval.Latest}
+
+func define(t *testing.T, s Store, version string) ledger.Definition {
+	t.Helper()
+	d := definition.Default()
+	d.Version = version
+	if err := s.Define(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func apply(t *testing.T, s Store, b Batch) Applied {
+	t.Helper()
+	done, err := s.Apply(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+func all[T any](t *testing.T, seq iter.Seq2[T, error]) (list []T) {
+	t.Helper()
+	for x, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+func sessions(t *testing.T, s Store, version string) []ledger.Session {
+	t.Helper()
+	return all(t, s.Sessions(t.Context(), Query{Definition: version, Bounds: always}))
+}
+
+// session is one of a user, online in two pieces.
+func session(id, user string, revision uint64, start int64) ledger.Session {
+	online := []interval.Interval{{From: start, To: start + 10}, {From: start + 20, To: start + 30}}
+	return ledger.Session{
+		ID: id, User: user, Device: "d-" + user, Epoch: 3, Start: start, End: start + 30, Ended: ledger.KindClose, Revision: revision,
+		Client:    ledger.Client{Type: "web", Version: "1.2", Channel: "beta", Region: "eu"},
+		Intervals: map[ledger.Measure][]interval.Interval{ledger.Connected: online, ledger.Active: online[:1]},
+	}
+}
+
+func testDefinitions(t *testing.T, s Store) {
+	a, b := define(t, s, "a"), define(t, s, "b")
+	newest := func() (versions []string) {
+		list, err := s.Definitions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
+			versions = append(versions, d.Version)
+			if d.Hash != definition.Hash(d.Definition) {
+				t.Errorf("hash of %+v", d)
+			}
+		}
+		return versions
+	}
+	if got := newest(); !slices.Equal(got, []string{"b", "a"}) {
+		t.Errorf("%v", got)
+	}
+	define(t, s, "a")
+	if got := newest(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("used again: %v", got)
+	}
+	a.Idle *= 2
+	if err := s.Define(t.Context(), a); !errors.Is(err, ErrDefinition) {
+		t.Errorf("other rules under a known version: %v", err)
+	}
+	b.Gaps.Grace = time.Hour
+	if err := s.Define(t.Context(), b); !errors.Is(err, definition.ErrInvalid) {
+		t.Errorf("rules without sense: %v", err)
+	}
+}
+
+func testRoundTrip(t *testing.T, s Store) {
+	define(t, s, "a")
+	want := []ledger.Session{session("1", "ann", 1, 100), session("2", "ann", 1, 200), session("3", "bob", 1, 50)}
+	want[1].Intervals, want[1].Ended, want[1].End = map[ledger.Measure][]interval.Interval{}, 0, want[1].Start
+	if done := apply(t, s, Batch{Definition: "a", Sessions: want}); done != (Applied{Sessions: 3}) {
+		t.Errorf("%+v", done)
+	}
+	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if _, err := s.Apply(t.Context(), Batch{Definition: "zz"}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a definition nobody made known: %v", err)
+	}
+}
+
+func testRevisions(t *testing.T, s Store) {
+	define(t, s, "a")
+	first, second := session("1", "ann", 1, 100), session("1", "ann", 2, 90)
+	second.Intervals = map[ledger.Measure][]interval.Interval{ledger.Connected: {{From: 90, To: 95}}}
+	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{first, second, first}})
+	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{second}) {
+		t.Errorf("in one batch: %+v", got)
+	}
+	if done := apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{first}}); done.Sessions != 0 {
+		t.Errorf("a lower revision counted: %+v", done)
+	}
+	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{second}) {
+		t.Errorf("overwritten by a lower revision: %+v", got)
+	}
+	third := session("1", "ann", 3, 100)
+	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{third}})
+	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{third}) {
+		t.Errorf("the correction did not replace all intervals: %+v", got)
+	}
+}
+
+// Any order of the same revisions, in any batches, ends in the same rows.
+func testOrder(t *testing.T, s Store) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var revisions []ledger.Session
+	for id := range 150 {
+		for revision := range 3 {
+			x := session(fmt.Sprint(id), fmt.Sprint("u", id%7), uint64(revision+1), int64(id*100+revision))
+			revisions = append(revisions, x)
+		}
+	}
+	var want []ledger.Session
+	for round := range 3 {
+		version := fmt.Sprint("v", round)
+		define(t, s, version)
+		feed := slices.Concat(revisions, revisions)
+		rnd.Shuffle(len(feed), func(a, b int) { feed[a], feed[b] = feed[b], feed[a] })
+		for len(feed) > 0 {
+			n := min(len(feed), 1+rnd.IntN(400))
+			apply(t, s, Batch{Definition: version, Sessions: feed[:n]})
+			feed = feed[n:]
+		}
+		got := sessions(t, s, version)
+		if want == nil {
+			want = got
+		}
+		if len(got) != 150 || !reflect.DeepEqual(got, want) {
+			t.Errorf("round %d differs", round)
+		}
+	}
+}
+
+func testSideBySide(t *testing.T, s Store) {
+	define(t, s, "a")
+	define(t, s, "b")
+	old, redefined := session("1", "ann", 5, 100), session("1", "ann", 1, 110)
+	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{old}})
+	apply(t, s, Batch{Definition: "b", Sessions: []ledger.Session{redefined}})
+	if a, b := sessions(t, s, "a"), sessions(t, s, "b"); !reflect.DeepEqual(a, []ledger.Session{old}) || !reflect.DeepEqual(b, []ledger.Session{redefined}) {
+		t.Errorf("%+v and %+v", a, b)
+	}
+}
+
+func testAtomic(t *testing.T, s Store) {
+	define(t, s, "a")
+	// Two intervals of one start break the table's key, at the end of the batch.
+	broken := session("2", "bob", 1, 100)
+	broken.Intervals[ledger.Connected] = []interval.Interval{{From: 100, To: 110}, {From: 100, To: 120}}
+	b := Batch{
+		Definition: "a", Sessions: []ledger.Session{session("1", "ann", 1, 100), broken},
+		Rejected: []ledger.Rejected{{Rule: ledger.RuleInput, Source: "f:1"}}, Source: "log", Position: 7,
+	}
+	if _, err := s.Apply(t.Context(), b); err == nil {
+		t.Fatal("not refused")
+	}
+	position, err := s.Position(t.Context(), "a", "log")
+	if rows := sessions(t, s, "a"); len(rows) != 0 || position != 0 || err != nil {
+		t.Errorf("%d sessions, position %d, %v", len(rows), position, err)
+	}
+	if rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{})); len(rows) != 0 {
+		t.Errorf("%+v", rows)
+	}
+}
+
+func testPositions(t *testing.T, s Store) {
+	define(t, s, "a")
+	define(t, s, "b")
+	apply(t, s, Batch{Definition: "a", Source: "log", Position: 7})
+	apply(t, s, Batch{Definition: "a", Source: "log", Position: 9})
+	apply(t, s, Batch{Definition: "b", Source: "log", Position: 1})
+	for _, c := range []struct {
+		version, source string
+		want            int64
+	}{{"a", "log", 9}, {"b", "log", 1}, {"a", "beats", 0}} {
+		if got, err := s.Position(t.Context(), c.version, c.source); got != c.want || err != nil {
+			t.Errorf("%+v: %d, %v", c, got, err)
+		}
+	}
+}
+
+func testIntervals(t *testing.T, s Store) {
+	define(t, s, "a")
+	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{
+		session("2", "bob", 1, 100), session("1", "ann", 1, 105), session("3", "ann", 1, 100),
+	}})
+	ask := func(q Query) (got []string) {
+		q.Definition = "a"
+		for _, r := range all(t, s.Intervals(t.Context(), q)) {
+			got = append(got, fmt.Sprintf("%s %s %d-%d %s %s", r.User, r.Session, r.From, r.To, r.Device, r.Client.Type))
+		}
+		return got
+	}
+	within := interval.Interval{From: 110, To: 121}
+	want := []string{"ann 1 105-115 d-ann web", "ann 3 120-130 d-ann web", "bob 2 120-130 d-bob web"}
+	if got := ask(Query{Measure: ledger.Connected, Bounds: within}); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := ask(Query{Measure: ledger.Connected, Bounds: within, User: "bob"}); !slices.Equal(got, want[2:]) {
+		t.Errorf("of bob: %q", got)
+	}
+	if got := ask(Query{Measure: ledger.Active, Bounds: within, User: "ann"}); !slices.Equal(got, want[:1]) {
+		t.Errorf("active: %q", got)
+	}
+	// Whoever has seen enough stops, and the store is as before.
+	for range s.Intervals(t.Context(), Query{Definition: "a", Measure: ledger.Connected, Bounds: always}) {
+		break
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	failed := false
+	for _, err := range s.Intervals(ctx, Query{Definition: "a", Measure: ledger.Connected, Bounds: always}) {
+		failed = err != nil
+	}
+	if !failed {
+		t.Error("a question that was cancelled ended without error")
+	}
+}
+
+func testQuarantine(t *testing.T, s Store) {
+	define(t, s, "a")
+	define(t, s, "b")
+	at := time.UnixMilli(1_700_000_000_123).UTC()
+	e := &ledger.Event{At: 5, User: "ann", Device: "d", Session: "1", Kind: ledger.KindBeat}
+	rejected := []ledger.Rejected{
+		{Rule: ledger.RuleClosed, Reason: "beat after close", At: at, Event: e, Source: "f:1"},
+		{Rule: ledger.RuleInput, Reason: "no time", At: at, Raw: ",ann,d,open", Source: "f:2"},
+	}
+	whole := session("9", "bob", 1, 0)
+	rejected = append(rejected, ledger.Rejected{Rule: ledger.RuleLimit, At: at, Whole: &whole, Source: "f:3"})
+	if done := apply(t, s, Batch{Definition: "a", Rejected: slices.Concat(rejected, rejected[:1])}); done.Rejected != 3 {
+		t.Errorf("%+v", done)
+	}
+	later := slices.Clone(rejected)
+	later[0].At = at.Add(time.Hour)
+	if done := apply(t, s, Batch{Definition: "a", Rejected: later}); done.Rejected != 0 {
+		t.Errorf("read again: %+v", done)
+	}
+	// What breaks a rule breaks the rule of a definition; what cannot be read cannot be read.
+	if done := apply(t, s, Batch{Definition: "b", Rejected: rejected}); done.Rejected != 2 {
+		t.Errorf("under another definition: %+v", done)
+	}
+	rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{User: "ann"}))
+	if len(rows) != 2 || !reflect.DeepEqual(rows[0].Event, e) || !rows[0].At.Equal(at) || rows[0].Source != "f:1" {
+		t.Errorf("%+v", rows)
+	}
+	rows = all(t, s.Quarantined(t.Context(), QuarantineQuery{Rule: ledger.RuleInput}))
+	if len(rows) != 1 || rows[0].Raw != ",ann,d,open" {
+		t.Errorf("%+v", rows)
+	}
+}
+
+func testRelease(t *testing.T, s Store) {
+	define(t, s, "a")
+	at := time.UnixMilli(1_700_000_000_123).UTC()
+	long := session("1", "ann", 1, 100)
+	apply(t, s, Batch{Definition: "a", Rejected: []ledger.Rejected{{Rule: ledger.RuleLimit, At: at, Whole: &long}}})
+	id := all(t, s.Quarantined(t.Context(), QuarantineQuery{}))[0].ID
+	for range 2 { // the second time changes nothing
+		r, err := s.Release(t.Context(), id, at)
+		if err != nil || !r.Released.Equal(at) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{long}) {
+		t.Errorf("%+v", got)
+	}
+	if rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{})); len(rows) != 0 {
+		t.Errorf("still there: %+v", rows)
+	}
+	if rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{Released: true})); len(rows) != 1 {
+		t.Errorf("away: %+v", rows)
+	}
+	if _, err := s.Release(t.Context(), "none", at); !errors.Is(err, ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+}
+
+func testForget(t *testing.T, s Store) {
+	at := time.UnixMilli(1_700_000_000_000)
+	batch := Batch{Sessions: []ledger.Session{session("1", "ann", 1, 100), session("2", "bob", 1, 100)}, Rejected: []ledger.Rejected{
+		{Rule: ledger.RuleClosed, Event: &ledger.Event{User: "ann"}}, {Rule: ledger.RuleClosed, Event: &ledger.Event{User: "bob"}},
+	}}
+	for _, version := range []string{"a", "b"} {
+		define(t, s, version)
+		batch.Definition = version
+		apply(t, s, batch)
+	}
+	day := DailyKey{"a", "UTC", ledger.Connected}
+	if err := s.PutDaily(t.Context(), day, 0, 9, seq(Daily{"ann", 1, 5, 6}, Daily{"bob", 1, 5, 6})); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Audit(t.Context(), Audit{At: at, Action: "sessions", Subject: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Forget(t.Context(), "ann", at); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err := s.Forget(t.Context(), "ann", at); n != 0 || err != nil {
+		t.Errorf("again: %d, %v", n, err)
+	}
+	// A later import does not bring the user back, not even a newer revision.
+	batch.Sessions[0].Revision = 9
+	if done := apply(t, s, batch); done != (Applied{Forgotten: 2}) {
+		t.Errorf("%+v", done)
+	}
+	for _, user := range []string{"ann", "bob"} {
+		is, err := s.Forgotten(t.Context(), user)
+		if is != (user == "ann") || err != nil {
+			t.Errorf("%s: %v, %v", user, is, err)
+		}
+	}
+	if left := dump(t, s); strings.Contains(left, `"ann"`) || !strings.Contains(left, `"bob"`) {
+		t.Errorf("left of ann:\n%s", left)
+	}
+}
+
+// dump is everything that a store tells.
+func dump(t *testing.T, s Store) string {
+	t.Helper()
+	var parts []any
+	for _, version := range []string{"a", "b"} {
+		parts = append(parts, sessions(t, s, version),
+			all(t, s.Daily(t.Context(), DailyKey{version, "UTC", ledger.Connected}, 0, 9)),
+			all(t, s.Intervals(t.Context(), Query{Definition: version, Measure: ledger.Connected, Bounds: always})))
+	}
+	parts = append(parts, all(t, s.Quarantined(t.Context(), QuarantineQuery{Released: true})), all(t, s.Audits(t.Context())))
+	text, err := json.Marshal(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func seq(rows ...Daily) iter.Seq2[Daily, error] {
+	return func(yield func(Daily, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func testDaily(t *testing.T, s Store) {
+	k := DailyKey{"a", "Europe/Berlin", ledger.Connected}
+	put := func(k DailyKey, from, to interval.Date, rows iter.Seq2[Daily, error]) error {
+		return s.PutDaily(t.Context(), k, from, to, rows)
+	}
+	for _, err := range []error{
+		put(k, 10, 13, seq(Daily{"ann", 10, 1, 2}, Daily{"ann", 12, 3, 4}, Daily{"bob", 11, 5, 6})),
+		put(DailyKey{"a", "UTC", ledger.Connected}, 10, 13, seq(Daily{"eve", 10, 1, 1})),
+		put(k, 11, 13, seq(Daily{"ann", 11, 7, 8})),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := errors.New("broken")
+	if err := put(k, 10, 13, func(yield func(Daily, error) bool) { yield(Daily{}, broken) }); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+	want := []Daily{{"ann", 10, 1, 2}, {"ann", 11, 7, 8}}
+	if got := all(t, s.Daily(t.Context(), k, 10, 13)); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := all(t, s.Daily(t.Context(), k, 11, 12)); !slices.Equal(got, want[1:]) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func testAudit(t *testing.T, s Store) {
+	want := []Audit{
+		{At: time.UnixMilli(5).UTC(), Actor: "op", Action: "export", Detail: "csv"},
+		{At: time.UnixMilli(4).UTC(), Actor: "op", Action: "sessions", Subject: "ann"},
+	}
+	for _, a := range want {
+		if err := s.Audit(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := all(t, s.Audits(t.Context())); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func testPrune(t *testing.T, s Store) {
+	define(t, s, "a")
+	before := time.UnixMilli(200)
+	apply(t, s, Batch{
+		Definition: "a", Sessions: []ledger.Session{session("1", "ann", 1, 100), session("2", "ann", 1, 170)},
+		Rejected: []ledger.Rejected{{Rule: "x", At: before.Add(-1e6)}, {Rule: "y", At: before}},
+	})
+	for _, at := range []time.Time{before.Add(-1e6), before} {
+		if err := s.Audit(t.Context(), Audit{At: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []Kind{KindSessions, KindQuarantine, KindAudit} {
+		if n, err := s.Prune(t.Context(), kind, before); n != 1 || err != nil {
+			t.Errorf("%s: %d, %v", kind, n, err)
+		}
+	}
+	if got := sessions(t, s, "a"); len(got) != 1 || got[0].ID != "2" || len(got[0].Intervals[ledger.Connected]) != 2 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := s.Prune(t.Context(), "all", before); !errors.Is(err, ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+}
+
+func testConcurrent(t *testing.T, s Store) {
+	define(t, s, "a")
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for n := range 5 {
+				var list []ledger.Session
+				for id := range 50 { // all writers write the same ones, in another order
+					list = append(list, session(fmt.Sprint((id*[]int{1, 3, 7, 9}[w])%50), "ann", uint64(n+1), int64(n)))
+				}
+				if _, err := s.Apply(t.Context(), Batch{Definition: "a", Sessions: list}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	got := sessions(t, s, "a")
+	for _, x := range got {
+		if x.Revision != 5 || len(x.Intervals[ledger.Connected]) != 2 {
+			t.Errorf("%+v", x)
+		}
+	}
+	if len(got) != 50 {
+		t.Errorf("%d sessions", len(got))
+	}
+}
+
+// A long report holds up nobody, and sees the moment at which it began.
+func testReadWhileWriting(t *testing.T, s Store) {
+	define(t, s, "a")
+	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{session("1", "ann", 1, 100), session("2", "bob", 1, 100)}})
+	n := 0
+	for _, err := range s.Intervals(t.Context(), Query{Definition: "a", Measure: ledger.Connected, Bounds: always}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 1 {
+			apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{session("3", "eve", 1, 100)}})
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d intervals", n)
+	}
+}
+
+func testText(t *testing.T, s Store) {
+	define(t, s, "a")
+	odd := "x\x00\xff'\"; drop table sessions; --?"
+	apply(t, s, Batch{Definition: "a", Rejected: []ledger.Rejected{{Rule: ledger.RuleInput, Raw: odd, Reason: odd, Source: odd}}})
+	x := session("1", "o'neil ? $1", 1, 100)
+	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{x}})
+	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{x}) {
+		t.Errorf("%+v", got)
+	}
+	if rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{})); len(rows) != 1 || !strings.Contains(rows[0].Raw, "drop table") {
+		t.Errorf("%+v", rows)
+	}
+}

@@ -1,0 +1,35 @@
+// Package store keeps what the ledger computed: sessions, their intervals, daily totals,
+// quarantine, audit, definitions, and how far each source has been read.
+//
+// # What it owns
+//
+// The tables, their migrations, and the only statements that touch them. [Open] gives
+// SQLite for a path and PostgreSQL for a URL: one implementation, two dialects, the same
+// tables under the same names, so that people with a SQL tool find them.
+//
+// # What it guarantees
+//
+//   - A [Batch] is one transaction, its source position included. A process that is
+//     killed has stored all of a batch or nothing, and goes on at the position.
+//   - A session is one row per definition version and id. Of several revisions the highest
+//     stays, whatever the order and however often they come; its intervals change with it.
+//   - Figures of several definitions stand side by side; a version that was once used means
+//     the same rules for ever ([ErrDefinition]).
+//   - A user that was forgotten is in no table, and no later batch brings the user back.
+//     Who was forgotten is remembered as a keyed hash: it answers "was it this one?", and
+//     whoever has both the database and a list of names can ask that too.
+//   - Questions stream: no method loads a table.
+//
+// # How it fails
+//
+// A migration runs in one transaction. A database that is newer than the program is
+// refused with [ErrNewer], and nothing is written. SQLite commits to its write-ahead log
+// without waiting for the disk: a crash of the machine, not of the process, can lose the
+// last batches, positions included, and they are read again.
+//
+// # How to test against it
+//
+// SQLite in a directory of the test is fast and real. Other implementations run the
+// conformance suite of this package; it runs on PostgreSQL with the build tag postgres
+// and its URL in ROLLCALL_POSTGRES, which .ci/postgres prints.
+package store

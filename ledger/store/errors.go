@@ -1,0 +1,17 @@
+package store
+
+import "errors"
+
+var (
+	// ErrDefinition is a definition whose version already means other rules here.
+	ErrDefinition = errors.New("store: this version names another definition")
+
+	// ErrUnknown is a definition version, or a row, that is not there.
+	ErrUnknown = errors.New("store: unknown")
+
+	// ErrNewer is a database that a newer program has migrated.
+	ErrNewer = errors.New("store: made by a newer version")
+
+	// ErrURL is a place that is neither a path nor a URL of PostgreSQL.
+	ErrURL = errors.New("store: neither a path nor a postgres:// URL")
+)

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/definition"
+)
+
+const killedPlace = "ROLLCALL_TEST_KILLED_PLACE"
+
+// feed is what a source has at a position: every third one corrects an earlier session.
+func feed(n int64) ledger.Session {
+	if n%3 == 2 {
+		return session(fmt.Sprint(n-2), "ann", 2, n)
+	}
+	return session(fmt.Sprint(n), "ann", 1, n)
+}
+
+const perBatch = 300
+
+// readOn stores the source from the position on, batch by batch.
+func readOn(ctx context.Context, s Store, upto int64, stored func(int64)) error {
+	if err := s.Define(ctx, definition.Default()); err != nil {
+		return err
+	}
+	at, err := s.Position(ctx, "1", "log")
+	for err == nil && at < upto {
+		b := Batch{Definition: "1", Source: "log", Position: min(at+perBatch, upto)}
+		for n := at; n < b.Position; n++ {
+			b.Sessions = append(b.Sessions, feed(n))
+		}
+		if _, err = s.Apply(ctx, b); err == nil {
+			at = b.Position
+			stored(at)
+		}
+	}
+	return err
+}
+
+// A process that is killed at any moment has stored whole batches and knows how many.
+func TestKilled(t *testing.T) {
+	if place := os.Getenv(killedPlace); place != "" {
+		s, err := Open(t.Context(), place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = readOn(t.Context(), s, 1<<40, func(at int64) { fmt.Println("stored", at) })
+		t.Fatal("still alive: ", err)
+	}
+	place := filepath.Join(t.TempDir(), "ledger.db")
+	rnd := rand.New(rand.NewPCG(9, 9))
+	for range 6 {
+		killAfter(t, place, 1+rnd.IntN(4))
+		s, err := Open(t.Context(), place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFed(t, s)
+		s.Close()
+	}
+}
+
+// killAfter kills a process that stores, somewhere after some batches.
+func killAfter(t *testing.T, place string, batches int) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+	c.Env = append(os.Environ(), killedPlace+"="+place)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); batches > 0 && lines.Scan(); batches-- {
+	}
+	c.Process.Kill()
+	c.Wait()
+	if batches > 0 {
+		t.Fatal("it ended by itself")
+	}
+}
+
+// checkFed compares the store with what the source has up to the stored position.
+func checkFed(t *testing.T, s Store) {
+	t.Helper()
+	position, err := s.Position(t.Context(), "1", "log")
+	if err != nil || position%perBatch != 0 || position == 0 {
+		t.Fatalf("position %d, %v", position, err)
+	}
+	want := map[string]ledger.Session{}
+	for n := range position {
+		x := feed(n)
+		want[x.ID] = x
+	}
+	got := sessions(t, s, "1")
+	for _, x := range got {
+		if w := want[x.ID]; x.Revision != w.Revision || x.Start != w.Start || len(x.Intervals[ledger.Connected]) != 2 {
+			t.Fatalf("%+v, want %+v", x, w)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d sessions up to %d, want %d", len(got), position, len(want))
+	}
+}

@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// migrations are the steps from an empty database to today's. A step that was released
+// never changes; what is wrong with it is a matter of the next one.
+var migrations = []string{
+	1: `
+create table definitions (
+	version text primary key,
+	hash text not null,
+	body text not null,
+	used bigint not null
+);
+create table sessions (
+	definition text not null,
+	id text not null,
+	revision bigint not null,
+	user_id text not null,
+	device text not null,
+	client_type text not null,
+	client_version text not null,
+	channel text not null,
+	region text not null,
+	epoch bigint not null,
+	started bigint not null,
+	ended bigint not null,
+	ended_by text not null,
+	primary key (definition, id)
+) {{rows}};
+create index sessions_by_user on sessions (definition, user_id, started, id);
+create table intervals (
+	definition text not null,
+	session_id text not null,
+	measure text not null,
+	started bigint not null,
+	ended bigint not null,
+	user_id text not null,
+	primary key (definition, session_id, measure, started)
+) {{rows}};
+create index intervals_by_user on intervals (definition, measure, user_id, started, ended, session_id);
+create table positions (
+	definition text not null,
+	source text not null,
+	position bigint not null,
+	primary key (definition, source)
+);`,
+	2: `
+create table quarantine (
+	id text primary key,
+	definition text not null,
+	rule text not null,
+	reason text not null,
+	at bigint not null,
+	user_id text not null,
+	source text not null,
+	body text not null,
+	released bigint not null
+);
+create index quarantine_by_user on quarantine (user_id);
+create table audit (
+	id {{counter}},
+	at bigint not null,
+	actor text not null,
+	action text not null,
+	subject text not null,
+	detail text not null
+);
+create table forgotten (
+	hash text primary key,
+	at bigint not null
+);`,
+	3: `
+create table daily (
+	definition text not null,
+	zone text not null,
+	measure text not null,
+	user_id text not null,
+	day text not null,
+	union_ms bigint not null,
+	sum_ms bigint not null,
+	primary key (definition, zone, measure, user_id, day)
+) {{rows}};
+create index sessions_by_end on sessions (ended);`,
+}
+
+// migrate brings a database to a version, normally the newest.
+func (s *SQL) migrate(ctx context.Context, upto int) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.exclude(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "create table if not exists meta (name text primary key, value text not null)"); err != nil {
+			return err
+		}
+		version, err := s.version(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if version >= len(migrations) {
+			return fmt.Errorf("%w: tables of version %d, known is %d", ErrNewer, version, len(migrations)-1)
+		}
+		for next := version + 1; next <= upto; next++ {
+			if _, err := tx.ExecContext(ctx, s.dialect.ddl(migrations[next])); err != nil {
+				return fmt.Errorf("store: migration %d: %w", next, err)
+			}
+			if err := s.setMeta(ctx, tx, "version", strconv.Itoa(next)); err != nil {
+				return err
+			}
+		}
+		s.salt, err = s.loadSalt(ctx, tx)
+		return err
+	})
+}
+
+func (s *SQL) version(ctx context.Context, tx *sql.Tx) (int, error) {
+	text, err := s.meta(ctx, tx, "version")
+	if err != nil || text == "" {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}
+
+// loadSalt finds the key of the hashes by which forgotten users are remembered.
+func (s *SQL) loadSalt(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+	text, err := s.meta(ctx, tx, "salt")
+	if err != nil {
+		return nil, err
+	}
+	if text == "" {
+		salt := make([]byte, 32)
+		rand.Read(salt)
+		text = hex.EncodeToString(salt)
+		if err := s.setMeta(ctx, tx, "salt", text); err != nil {
+			return nil, err
+		}
+	}
+	return hex.DecodeString(text)
+}
+
+func (s *SQL) meta(ctx context.Context, tx *sql.Tx, name string) (value string, err error) {
+	err = tx.QueryRowContext(ctx, s.q("select value from meta where name = ?"), name).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, err
+}
+
+func (s *SQL) setMeta(ctx context.Context, tx *sql.Tx, name, value string) error {
+	_, err := tx.ExecContext(ctx, s.q(`insert into meta (name, value) values (?, ?)
+		on conflict (name) do update set value = excluded.value`), name, value)
+	return err
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+)
+
+// testMigrations opens databases of every earlier version, with a row in each that must
+// survive. place gives an empty database.
+func testMigrations(t *testing.T, place func(t *testing.T) string) {
+	for version := range len(migrations) {
+		t.Run(fmt.Sprint("from ", version), func(t *testing.T) {
+			at := place(t)
+			old, err := connect(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := old.migrate(t.Context(), version); err != nil {
+				t.Fatal(err)
+			}
+			if version > 0 {
+				define(t, old, "a")
+				if _, err := old.db.Exec("insert into intervals values ('a', '1', 'connected', 5, 9, 'ann')"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			salt := string(old.salt)
+			old.Close()
+			for range 2 { // the second time there is nothing to do
+				s, err := Open(t.Context(), at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(s.salt) != salt {
+					t.Error("who was forgotten is not known any more")
+				}
+				checkTables(t, s, version > 0)
+				s.Close()
+			}
+		})
+	}
+	t.Run("from the future", func(t *testing.T) {
+		at := place(t)
+		s, err := Open(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.transact(t.Context(), func(tx *sql.Tx) error {
+			return s.setMeta(context.Background(), tx, "version", strconv.Itoa(len(migrations)))
+		})
+		s.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), at); !errors.Is(err, ErrNewer) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// checkTables uses every table once.
+func checkTables(t *testing.T, s *SQL, has bool) {
+	t.Helper()
+	var n int
+	if err := s.db.QueryRow("select count(*) from intervals where user_id = 'ann'").Scan(&n); err != nil || (n == 1) != has {
+		t.Errorf("%d intervals, %v", n, err)
+	}
+	define(t, s, "b")
+	apply(t, s, Batch{Definition: "b", Sessions: []ledger.Session{session("1", "bob", 1, 100)}, Rejected: []ledger.Rejected{{Rule: "x"}}, Source: "log", Position: 1})
+	if err := s.PutDaily(t.Context(), DailyKey{"b", "UTC", ledger.Connected}, 0, 9, seq(Daily{"bob", interval.Date(1), 2, 3})); err != nil {
+		t.Error(err)
+	}
+	if err := s.Audit(t.Context(), Audit{Action: "x"}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Audit implements Store.
+func (s *SQL) Audit(ctx context.Context, a Audit) error {
+	_, err := s.db.ExecContext(ctx, s.q("insert into audit (at, actor, action, subject, detail) values (?, ?, ?, ?, ?)"),
+		a.At.UnixMilli(), storable(a.Actor), a.Action, storable(a.Subject), storable(a.Detail))
+	return wrap("audit", err)
+}
+
+// Audits implements Store.
+func (s *SQL) Audits(ctx context.Context) iter.Seq2[Audit, error] {
+	return stream(ctx, s, func(scan func(...any) error) (a Audit, err error) {
+		var at int64
+		err = scan(&at, &a.Actor, &a.Action, &a.Subject, &a.Detail)
+		a.At = time.UnixMilli(at).UTC()
+		return a, err
+	}, "select at, actor, action, subject, detail from audit order by id")
+}
+
+// querier is a database or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (s *SQL) forgotten(ctx context.Context, from querier, user string) (is bool, err error) {
+	err = from.QueryRowContext(ctx, s.q("select exists (select 1 from forgotten where hash = ?)"), s.hash(user)).Scan(&is)
+	return is, err
+}
+
+// Forgotten implements Store.
+func (s *SQL) Forgotten(ctx context.Context, user string) (bool, error) {
+	is, err := s.forgotten(ctx, s.db, user)
+	return is, wrap("forgotten", err)
+}
+
+// Forget implements Store. What the audit says of the user stays, under the hash.
+func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions int64, err error) {
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.exclude(ctx, tx); err != nil {
+			return err
+		}
+		hash := s.hash(user)
+		if _, err := tx.ExecContext(ctx, s.q("insert into forgotten (hash, at) values (?, ?) on conflict (hash) do nothing"),
+			hash, at.UnixMilli()); err != nil {
+			return err
+		}
+		for _, table := range []string{"intervals", "daily", "quarantine", "sessions"} {
+			result, err := tx.ExecContext(ctx, s.q("delete from "+table+" where user_id = ?"), user)
+			if err != nil {
+				return err
+			}
+			if sessions, err = result.RowsAffected(); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, s.q("update audit set subject = ? where subject = ?"), hash, user)
+		return err
+	})
+	return sessions, wrap("forget", err)
+}
+
+// Prune implements Store.
+func (s *SQL) Prune(ctx context.Context, kind Kind, before time.Time) (rows int64, err error) {
+	at := before.UnixMilli()
+	type statement struct {
+		text string
+		args []any
+	}
+	// The last one counts.
+	var statements []statement
+	switch kind {
+	case KindSessions:
+		statements = []statement{
+			{"delete from daily where day < ?", []any{before.UTC().AddDate(0, 0, -1).Format(time.DateOnly)}},
+			{`delete from intervals where exists (select 1 from sessions s
+				where s.definition = intervals.definition and s.id = intervals.session_id and s.ended < ?)`, []any{at}},
+			{"delete from sessions where ended < ?", []any{at}},
+		}
+	case KindQuarantine:
+		statements = []statement{{"delete from quarantine where at < ?", []any{at}}}
+	case KindAudit:
+		statements = []statement{{"delete from audit where at < ?", []any{at}}}
+	default:
+		return 0, fmt.Errorf("%w: kind of data %q", ErrUnknown, kind)
+	}
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.exclude(ctx, tx); err != nil {
+			return err
+		}
+		for _, st := range statements {
+			result, err := tx.ExecContext(ctx, s.q(st.text), st.args...)
+			if err != nil {
+				return err
+			}
+			if rows, err = result.RowsAffected(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return rows, wrap("prune", err)
+}

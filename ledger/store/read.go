@@ -1,0 +1,141 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+)
+
+// stream yields the rows of a query one by one.
+func stream[T any](ctx context.Context, s *SQL, read func(scan func(...any) error) (T, error), query string, args ...any) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		rows, err := s.db.QueryContext(ctx, s.q(query), args...)
+		if err != nil {
+			yield(none, wrap("read", err))
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			row, err := read(rows.Scan)
+			if err != nil {
+				yield(none, wrap("read", err))
+				return
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(none, wrap("read", err))
+		}
+	}
+}
+
+// Position implements Store.
+func (s *SQL) Position(ctx context.Context, definition, source string) (position int64, err error) {
+	err = s.db.QueryRowContext(ctx, s.q("select position from positions where definition = ? and source = ?"),
+		definition, source).Scan(&position)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return position, wrap("position", err)
+}
+
+// Intervals implements Store.
+func (s *SQL) Intervals(ctx context.Context, q Query) iter.Seq2[Row, error] {
+	query := `select i.user_id, i.session_id, i.started, i.ended,
+			s.device, s.client_type, s.client_version, s.channel, s.region
+		from intervals i join sessions s on s.definition = i.definition and s.id = i.session_id
+		where i.definition = ? and i.measure = ? and i.started < ? and i.ended > ?`
+	args := []any{q.Definition, string(q.Measure), q.Bounds.To, q.Bounds.From}
+	if q.User != "" {
+		query, args = query+" and i.user_id = ?", append(args, q.User)
+	}
+	return stream(ctx, s, func(scan func(...any) error) (r Row, err error) {
+		return r, scan(&r.User, &r.Session, &r.From, &r.To,
+			&r.Device, &r.Client.Type, &r.Client.Version, &r.Client.Channel, &r.Client.Region)
+	}, query+" order by i.user_id, i.started, i.ended, i.session_id", args...)
+}
+
+// part is a session with one of its intervals, or with none.
+type part struct {
+	ledger.Session
+	measure sql.NullString
+	from    sql.NullInt64
+	to      sql.NullInt64
+}
+
+// Sessions implements Store.
+func (s *SQL) Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, error] {
+	query := `select s.id, s.revision, s.user_id, s.device, s.client_type, s.client_version, s.channel, s.region,
+			s.epoch, s.started, s.ended, s.ended_by, i.measure, i.started, i.ended
+		from sessions s left join intervals i on i.definition = s.definition and i.session_id = s.id
+		where s.definition = ? and s.started < ? and (s.ended > ? or s.ended = s.started and s.started >= ?)`
+	args := []any{q.Definition, q.Bounds.To, q.Bounds.From, q.Bounds.From}
+	if q.User != "" {
+		query, args = query+" and s.user_id = ?", append(args, q.User)
+	}
+	parts := stream(ctx, s, readPart, query+" order by s.user_id, s.started, s.id, i.measure, i.started", args...)
+	return func(yield func(ledger.Session, error) bool) {
+		var current ledger.Session
+		for p, err := range parts {
+			if err != nil {
+				yield(ledger.Session{}, err)
+				return
+			}
+			if p.ID != current.ID {
+				if current.ID != "" && !yield(current, nil) {
+					return
+				}
+				current = p.Session
+				current.Intervals = map[ledger.Measure][]interval.Interval{}
+			}
+			if p.measure.Valid {
+				m := ledger.Measure(p.measure.String)
+				current.Intervals[m] = append(current.Intervals[m], interval.Interval{From: p.from.Int64, To: p.to.Int64})
+			}
+		}
+		if current.ID != "" {
+			yield(current, nil)
+		}
+	}
+}
+
+func readPart(scan func(...any) error) (p part, err error) {
+	var ended string
+	err = scan(&p.ID, &p.Revision, &p.User, &p.Device, &p.Client.Type, &p.Client.Version, &p.Client.Channel, &p.Client.Region,
+		&p.Epoch, &p.Start, &p.End, &ended, &p.measure, &p.from, &p.to)
+	p.Ended = endOf(ended)
+	return p, err
+}
+
+// ends are how sessions end, in words that people with a SQL tool understand.
+var ends = map[ledger.Kind]string{0: "open", ledger.KindClose: "close", ledger.KindTimeout: "timeout", ledger.KindLogout: "logout"}
+
+func endOf(name string) ledger.Kind {
+	for kind, n := range ends {
+		if n == name {
+			return kind
+		}
+	}
+	return 0
+}
+
+// Daily implements Store.
+func (s *SQL) Daily(ctx context.Context, k DailyKey, from, to interval.Date) iter.Seq2[Daily, error] {
+	return stream(ctx, s, func(scan func(...any) error) (d Daily, err error) {
+		var day string
+		if err := scan(&d.User, &day, &d.Union, &d.Sum); err != nil {
+			return d, err
+		}
+		d.Date, err = interval.ParseDate(day)
+		return d, err
+	}, `select user_id, day, union_ms, sum_ms from daily
+		where definition = ? and zone = ? and measure = ? and day >= ? and day < ? order by user_id, day`,
+		k.Definition, k.Zone, string(k.Measure), from.String(), to.String())
+}

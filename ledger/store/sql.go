@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/definition"
+)
+
+// SQL is a Store in a SQL database.
+type SQL struct {
+	db      *sql.DB
+	dialect *dialect
+	salt    []byte
+}
+
+var _ Store = (*SQL)(nil)
+
+// Open opens SQLite for a path, which is made if missing, and PostgreSQL for a URL, and
+// brings the tables up to date.
+func Open(ctx context.Context, place string) (*SQL, error) {
+	s, err := connect(place)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx, len(migrations)-1); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("store: open: %w", err)
+	}
+	return s, nil
+}
+
+func connect(place string) (*SQL, error) {
+	d, name := sqlite, place
+	switch {
+	case strings.HasPrefix(place, "postgres://"), strings.HasPrefix(place, "postgresql://"):
+		d = postgres
+	case place == "", strings.Contains(place, "://"):
+		return nil, fmt.Errorf("%w: %q", ErrURL, place)
+	default:
+		var err error
+		if name, err = sqliteName(place); err != nil {
+			return nil, err
+		}
+	}
+	db, err := sql.Open(d.driver, name)
+	if err != nil {
+		return nil, fmt.Errorf("store: open: %w", err)
+	}
+	return &SQL{db: db, dialect: d}, nil
+}
+
+// sqliteName makes the file, so that only its owner can read it, and names it.
+func sqliteName(path string) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", fmt.Errorf("store: open: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("store: open: %w", err)
+	}
+	file.Close()
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("store: open: %w", err)
+	}
+	// Readers go on while one writes; a second writer waits for the first.
+	options := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(30000)", "journal_mode(wal)", "synchronous(normal)", "cache_size(-65536)", "temp_store(file)",
+	}}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: options.Encode()}
+	return u.String(), nil
+}
+
+// Close closes the database.
+func (s *SQL) Close() error { return s.db.Close() }
+
+func (s *SQL) q(text string) string { return s.dialect.query(text) }
+
+// transact runs one transaction.
+func (s *SQL) transact(ctx context.Context, work func(tx *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := work(tx); err != nil {
+		return errors.Join(err, ignoreDone(tx.Rollback()))
+	}
+	return tx.Commit()
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return err
+}
+
+// exclude waits for the transactions that store batches, and holds up later ones.
+func (s *SQL) exclude(ctx context.Context, tx *sql.Tx) error { return lock(ctx, tx, s.dialect.exclude) }
+
+// include lets others include themselves too, but nobody exclude them.
+func (s *SQL) include(ctx context.Context, tx *sql.Tx) error { return lock(ctx, tx, s.dialect.include) }
+
+func lock(ctx context.Context, tx *sql.Tx, statement string) error {
+	if statement == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, statement)
+	return err
+}
+
+// hash is how a forgotten user is remembered.
+func (s *SQL) hash(user string) string {
+	m := hmac.New(sha256.New, s.salt)
+	m.Write([]byte(user))
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// Define implements Store.
+func (s *SQL) Define(ctx context.Context, d ledger.Definition) error {
+	if err := definition.Validate(d); err != nil {
+		return err
+	}
+	err := s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.exclude(ctx, tx); err != nil {
+			return err
+		}
+		// A clock that went back must not make an older definition the newest.
+		_, err := tx.ExecContext(ctx, s.q(`insert into definitions (version, hash, body, used)
+			select ?, ?, ?, coalesce(max(used), 0) + 1 from definitions where true
+			on conflict (version) do update set used = excluded.used where definitions.hash = excluded.hash`),
+			d.Version, definition.Hash(d), string(definition.Canonical(d)))
+		if err != nil {
+			return err
+		}
+		var hash string
+		if err := tx.QueryRowContext(ctx, s.q("select hash from definitions where version = ?"), d.Version).Scan(&hash); err != nil {
+			return err
+		}
+		if hash != definition.Hash(d) {
+			return fmt.Errorf("%w: %q", ErrDefinition, d.Version)
+		}
+		return nil
+	})
+	return wrap("define", err)
+}
+
+// Definitions implements Store.
+func (s *SQL) Definitions(ctx context.Context) (all []Defined, err error) {
+	query := func(scan func(...any) error) (d Defined, err error) {
+		var body string
+		if err := scan(&d.Hash, &body); err != nil {
+			return d, err
+		}
+		d.Definition, err = definition.Parse([]byte(body))
+		return d, err
+	}
+	for d, err := range stream(ctx, s, query, "select hash, body from definitions order by used desc") {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("store: %s: %w", what, err)
+}

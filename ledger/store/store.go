@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+)
+
+// Store is what the parts of the ledger need of a database. It is safe for concurrent
+// use, also by several processes. Sequences end after the first error.
+type Store interface {
+	// Define makes a definition known and the newest in use. Doing it again changes
+	// nothing; other rules under a known version are ErrDefinition.
+	Define(ctx context.Context, d ledger.Definition) error
+	// Definitions lists what is known, the one used last first.
+	Definitions(ctx context.Context) ([]Defined, error)
+
+	// Apply stores a batch in one transaction.
+	Apply(ctx context.Context, b Batch) (Applied, error)
+	// Position is how far a source has been read under a definition, 0 if never.
+	Position(ctx context.Context, definition, source string) (int64, error)
+
+	// Intervals streams what lies at least in part within the query's bounds, all rows
+	// of a user together and by start. Intervals are as stored, not clipped.
+	Intervals(ctx context.Context, q Query) iter.Seq2[Row, error]
+	// Sessions streams sessions with their intervals, all of a user together and by
+	// start.
+	Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, error]
+
+	// PutDaily replaces the totals of days [from, to) of a definition, zone and measure.
+	PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, totals iter.Seq2[Daily, error]) error
+	// Daily streams totals by user and day.
+	Daily(ctx context.Context, k DailyKey, from, to interval.Date) iter.Seq2[Daily, error]
+
+	// Quarantined streams what was refused, in the order of ids.
+	Quarantined(ctx context.Context, q QuarantineQuery) iter.Seq2[Quarantined, error]
+	// Release marks a row as dealt with. A whole session becomes one that counts.
+	Release(ctx context.Context, id string, at time.Time) (Quarantined, error)
+
+	// Audit notes who did what.
+	Audit(ctx context.Context, a Audit) error
+	// Audits streams the notes, oldest first.
+	Audits(ctx context.Context) iter.Seq2[Audit, error]
+
+	// Forget removes a user from all tables for good and says how many sessions it had.
+	Forget(ctx context.Context, user string, at time.Time) (int64, error)
+	// Forgotten says whether a user was forgotten.
+	Forgotten(ctx context.Context, user string) (bool, error)
+
+	// Prune removes what ended before an instant, and says how many rows.
+	Prune(ctx context.Context, kind Kind, before time.Time) (int64, error)
+
+	Close() error
+}
+
+// Defined is a definition that a store knows.
+type Defined struct {
+	ledger.Definition
+	Hash string
+}
+
+// A Batch is stored as a whole or not at all.
+type Batch struct {
+	Definition string // its version, which Define has made known
+	Sessions   []ledger.Session
+	Rejected   []ledger.Rejected
+	// Source, if not empty, has been read up to Position, exclusive.
+	Source   string
+	Position int64
+}
+
+// Applied is what a batch changed. What was there already is not counted.
+type Applied struct {
+	Sessions, Rejected int
+	Forgotten          int // sessions and refused events of users who were forgotten
+}
+
+// A Query chooses sessions or intervals.
+type Query struct {
+	Definition string
+	Measure    ledger.Measure    // of intervals
+	Bounds     interval.Interval // those that have an instant in it
+	User       string            // only this one; empty for all
+}
+
+// A Row is an interval with what reports group by.
+type Row struct {
+	User, Session, Device string
+	Client                ledger.Client
+	interval.Interval
+}
+
+// DailyKey names a table of daily totals.
+type DailyKey struct {
+	Definition, Zone string
+	Measure          ledger.Measure
+}
+
+// Daily is what a user has on a local day.
+type Daily struct {
+	User       string
+	Date       interval.Date
+	Union, Sum int64 // ms
+}
+
+// Quarantined is something refused, as it is kept.
+type Quarantined struct {
+	ID, Definition, User string
+	Released             time.Time // zero if it was not
+	ledger.Rejected
+}
+
+// QuarantineQuery chooses what was refused; empty fields choose everything.
+type QuarantineQuery struct {
+	ID, Rule, User string
+	Released       bool // those that were released too
+}
+
+// Audit is a note of who did what.
+type Audit struct {
+	At      time.Time
+	Actor   string // the account that ran the command
+	Action  string // such as export
+	Subject string // the user it was about, if a single one
+	Detail  string
+}
+
+// Kind is a kind of data that has a retention of its own.
+type Kind string
+
+// The kinds of data.
+const (
+	KindSessions   Kind = "sessions" // with intervals and daily totals
+	KindQuarantine Kind = "quarantine"
+	KindAudit      Kind = "audit"
+)

@@ -1,0 +1,209 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+)
+
+// chunk is how many rows one statement writes. A statement a row costs most of its time
+// in the driver; both databases limit the parameters of one, SQLite to 32766.
+const chunk = 200
+
+// Apply implements Store.
+func (s *SQL) Apply(ctx context.Context, b Batch) (done Applied, err error) {
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		done = Applied{}
+		if err := s.include(ctx, tx); err != nil {
+			return err
+		}
+		if err := s.defined(ctx, tx, b.Definition); err != nil {
+			return err
+		}
+		if done.Forgotten, err = s.dropForgotten(ctx, tx, &b); err != nil {
+			return err
+		}
+		for rows := range slices.Chunk(newest(b.Sessions), chunk) {
+			n, err := s.putSessions(ctx, tx, b.Definition, rows)
+			if err != nil {
+				return err
+			}
+			done.Sessions += n
+		}
+		if done.Rejected, err = s.quarantine(ctx, tx, b.Definition, b.Rejected); err != nil {
+			return err
+		}
+		return s.setPosition(ctx, tx, b)
+	})
+	return done, wrap("apply", err)
+}
+
+func (s *SQL) defined(ctx context.Context, tx *sql.Tx, version string) error {
+	var one int
+	err := tx.QueryRowContext(ctx, s.q("select 1 from definitions where version = ?"), version).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("%w: definition %q", ErrUnknown, version)
+	}
+	return err
+}
+
+func (s *SQL) setPosition(ctx context.Context, tx *sql.Tx, b Batch) error {
+	if b.Source == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, s.q(`insert into positions (definition, source, position) values (?, ?, ?)
+		on conflict (definition, source) do update set position = excluded.position`), b.Definition, b.Source, b.Position)
+	return err
+}
+
+// dropForgotten takes out of a batch what is about users who were forgotten.
+func (s *SQL) dropForgotten(ctx context.Context, tx *sql.Tx, b *Batch) (dropped int, err error) {
+	var any bool
+	if err := tx.QueryRowContext(ctx, "select exists (select 1 from forgotten)").Scan(&any); err != nil || !any {
+		return 0, err
+	}
+	known := map[string]bool{}
+	gone := func(user string) bool {
+		is, asked := known[user]
+		if !asked && err == nil && user != "" {
+			is, err = s.forgotten(ctx, tx, user)
+			known[user] = is
+		}
+		return is
+	}
+	// The caller's slices stay as they are: it may try the batch again.
+	sessions := slices.DeleteFunc(slices.Clone(b.Sessions), func(x ledger.Session) bool { return gone(x.User) })
+	rejected := slices.DeleteFunc(slices.Clone(b.Rejected), func(x ledger.Rejected) bool { return gone(userOf(x)) })
+	dropped = len(b.Sessions) - len(sessions) + len(b.Rejected) - len(rejected)
+	b.Sessions, b.Rejected = sessions, rejected
+	return dropped, err
+}
+
+// newest keeps of every session the highest revision: one statement must not write a
+// row twice. They are sorted, so that two writers meet at the first row, not crosswise.
+func newest(sessions []ledger.Session) []ledger.Session {
+	at := make(map[string]int, len(sessions))
+	kept := make([]ledger.Session, 0, len(sessions))
+	for _, x := range sessions {
+		k, known := at[x.ID]
+		switch {
+		case !known:
+			at[x.ID] = len(kept)
+			kept = append(kept, x)
+		case x.Revision > kept[k].Revision:
+			kept[k] = x
+		}
+	}
+	slices.SortFunc(kept, func(a, b ledger.Session) int { return strings.Compare(a.ID, b.ID) })
+	return kept
+}
+
+// putSessions writes the sessions that are newer than what is there.
+func (s *SQL) putSessions(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session) (int, error) {
+	args := make([]any, 0, len(sessions)*13)
+	byID := make(map[string]ledger.Session, len(sessions))
+	for _, x := range sessions {
+		byID[x.ID] = x
+		args = append(args, definition, x.ID, int64(x.Revision), x.User, x.Device,
+			x.Client.Type, x.Client.Version, x.Client.Channel, x.Client.Region, x.Epoch, x.Start, x.End, ends[x.Ended])
+	}
+	rows, err := tx.QueryContext(ctx, s.q(`insert into sessions (definition, id, revision, user_id, device,
+			client_type, client_version, channel, region, epoch, started, ended, ended_by)
+		values `+values(len(sessions), 13)+`
+		on conflict (definition, id) do update set revision = excluded.revision, user_id = excluded.user_id, device = excluded.device,
+			client_type = excluded.client_type, client_version = excluded.client_version, channel = excluded.channel,
+			region = excluded.region, epoch = excluded.epoch, started = excluded.started, ended = excluded.ended, ended_by = excluded.ended_by
+		where sessions.revision < excluded.revision
+		returning id`), args...)
+	if err != nil {
+		return 0, err
+	}
+	written, err := collect[string](rows)
+	if err != nil || len(written) == 0 {
+		return 0, err
+	}
+	args = append(args[:0], definition)
+	for _, id := range written {
+		args = append(args, id)
+	}
+	if _, err := tx.ExecContext(ctx, s.q("delete from intervals where definition = ? and session_id in "+
+		values(1, len(written))), args...); err != nil {
+		return 0, err
+	}
+	return len(written), s.putIntervals(ctx, tx, definition, written, byID)
+}
+
+func collect[T any](rows *sql.Rows) (all []T, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var x T
+		if err := rows.Scan(&x); err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, rows.Err()
+}
+
+func (s *SQL) putIntervals(ctx context.Context, tx *sql.Tx, definition string, ids []string, sessions map[string]ledger.Session) error {
+	var args []any
+	flush := func() error {
+		if len(args) == 0 {
+			return nil
+		}
+		_, err := tx.ExecContext(ctx, s.q(`insert into intervals (definition, session_id, measure, started, ended, user_id)
+			values `+values(len(args)/6, 6)), args...)
+		args = args[:0]
+		return err
+	}
+	for _, id := range ids {
+		x := sessions[id]
+		for _, m := range slices.Sorted(maps.Keys(x.Intervals)) {
+			for _, i := range x.Intervals[m] {
+				args = append(args, definition, id, string(m), i.From, i.To, x.User)
+				if len(args) == 6*chunk {
+					if err := flush(); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return flush()
+}
+
+// PutDaily implements Store.
+func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, totals iter.Seq2[Daily, error]) error {
+	err := s.transact(ctx, func(tx *sql.Tx) error {
+		// Excluded are batches and the forgetting of users: totals are computed from what
+		// a reader sees, and must not bring a user back.
+		if err := s.exclude(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, s.q(`delete from daily
+			where definition = ? and zone = ? and measure = ? and day >= ? and day < ?`),
+			k.Definition, k.Zone, string(k.Measure), from.String(), to.String()); err != nil {
+			return err
+		}
+		for d, err := range totals {
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, s.q(`insert into daily (definition, zone, measure, user_id, day, union_ms, sum_ms)
+				values (?, ?, ?, ?, ?, ?, ?)`),
+				k.Definition, k.Zone, string(k.Measure), d.User, d.Date.String(), d.Union, d.Sum); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return wrap("daily totals", err)
+}

@@ -38,9 +38,10 @@ type status = unique.Handle[description]
 type description struct {
 	state    wire.State
 	activity string
+	client   Client // never changes; it is here because it takes no further word here
 }
 
-func statusOf(s State) status {
+func statusOf(s State, client Client) status {
 	state := wire.State_STATE_BACKGROUND
 	switch {
 	case s.Foreground && s.Active:
@@ -48,7 +49,7 @@ func statusOf(s State) status {
 	case s.Foreground:
 		state = wire.State_STATE_IDLE
 	}
-	return unique.Make(description{state, s.Activity})
+	return unique.Make(description{state, s.Activity, client})
 }
 
 // flagsOf a heartbeat sent in a status.
@@ -72,7 +73,8 @@ type Conn struct {
 
 	// Fixed.
 	split  uint8  // length of the user in ids
-	ids    string // user, device
+	tail   uint8  // length of the session in ids
+	ids    string // user, device, session
 	number uint64 // ascending in the node
 
 	// Under the lock of home.
@@ -99,21 +101,24 @@ const (
 
 func (p phase) has(stage phase) bool { return p&stage != 0 }
 
-func newConn(home *pipeline, user, device string, s State, number uint64, now instant) *Conn {
+func newConn(home *pipeline, user, device string, s State, session Session, number uint64, now instant) *Conn {
 	c := &Conn{
-		home: home, split: uint8(len(user)), ids: user + device, number: number, slot: unbooked,
-		since: now, now: statusOf(s),
+		home: home, split: uint8(len(user)), tail: uint8(len(session.ID)), ids: user + device + session.ID,
+		number: number, slot: unbooked, since: now, now: statusOf(s, session.Client),
 	}
 	c.last.Store(uint64(signOf(0, 0, stampOf(now))))
 	c.flags.Store(flagsOf(c.now))
 	return c
 }
 
+// endpoint is what the connection is found by.
+func (c *Conn) endpoint() string { return c.ids[:len(c.ids)-int(c.tail)] }
+
 // User is the id of the user.
 func (c *Conn) User() string { return c.ids[:c.split] }
 
 // Device is the id of the device.
-func (c *Conn) Device() string { return c.ids[c.split:] }
+func (c *Conn) Device() string { return c.endpoint()[c.split:] }
 
 // Number is the connection's number, unique in this run of the edge.
 func (c *Conn) Number() uint64 { return c.number }
@@ -145,7 +150,7 @@ func (c *Conn) SetState(s State) error {
 	if c.phase.has(phaseGone) {
 		return ErrGone
 	}
-	c.home.changeLocked(c, statusOf(s))
+	c.home.changeLocked(c, statusOf(s, c.now.Value().client))
 	return nil
 }
 

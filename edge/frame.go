@@ -17,8 +17,9 @@ type filler struct {
 }
 
 const (
-	// largestEntry is above the size of any entry: two ids, an activity, numbers.
-	largestEntry = 2*rollcall.MaxID + subjects.MaxActivity + 128
+	// largestEntry is above the size of any entry: three ids, an activity, a client,
+	// numbers.
+	largestEntry = 3*rollcall.MaxID + subjects.MaxActivity + 4*subjects.MaxClient + 160
 	// frameHead is above what a frame and its headers take beside the entries.
 	frameHead = 512
 )
@@ -138,6 +139,9 @@ func (p *pipeline) changeEntryLocked(ch change) *wire.Entry {
 	c.told = c.now
 	p.told.add(c)
 	e.At = int64(c.epoch)
+	if ch.kind == wire.Kind_KIND_OPEN {
+		e.Origin = originOf(c)
+	}
 	if ch.kind == wire.Kind_KIND_STATE {
 		e.At = int64(max(p.at(ch.at), c.epoch))
 	}

@@ -132,10 +132,18 @@ func (n *Node) running() []*pipeline {
 // [ErrNotReady] before the fabric is found, and with [ErrClosed] once the node
 // drains or has ended.
 func (n *Node) Connect(user, device string, s State) (*Conn, error) {
+	return n.ConnectSession(user, device, s, Session{})
+}
+
+// ConnectSession is [Node.Connect] with what the ledger should know.
+func (n *Node) ConnectSession(user, device string, s State, session Session) (*Conn, error) {
 	if err := (rollcall.Endpoint{User: user, Device: device}).Check(); err != nil {
 		return nil, err
 	}
 	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if err := session.check(); err != nil {
 		return nil, err
 	}
 	pipelines := n.running()
@@ -146,7 +154,7 @@ func (n *Node) Connect(user, device string, s State) (*Conn, error) {
 		return nil, ErrNotReady
 	}
 	p := pipelines[pipelines[0].names.Shard(user)]
-	c, err := p.connect(user, device, s, func() uint64 { return n.number.Add(1) })
+	c, err := p.connect(user, device, s, session, func() uint64 { return n.number.Add(1) })
 	if err == nil {
 		signal(n.occupied)
 	}

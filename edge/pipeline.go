@@ -63,7 +63,7 @@ func (c *Conn) digest() subjects.Digest {
 }
 
 // connect establishes a connection; one that the endpoint has already makes way.
-func (p *pipeline) connect(user, device string, s State, number func() uint64) (*Conn, error) {
+func (p *pipeline) connect(user, device string, s State, session Session, number func() uint64) (*Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -73,7 +73,7 @@ func (p *pipeline) connect(user, device string, s State, number func() uint64) (
 		p.supersedeLocked(old)
 	}
 	now := p.clock.refresh()
-	c := newConn(p, user, device, s, number(), now)
+	c := newConn(p, user, device, s, session, number(), now)
 	p.endpoints.add(c)
 	p.roll.add(c)
 	p.wheel.add(c, now+p.timing.interval)

@@ -53,5 +53,6 @@ func (p *pipeline) rosterEntryLocked(c *Conn) *wire.Entry {
 	e := p.connEntry(c, wire.Kind_KIND_ROSTER)
 	e.At = int64(p.at(p.clock.now()))
 	describe(e, c.told)
+	e.Origin = originOf(c)
 	return e
 }

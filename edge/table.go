@@ -22,7 +22,7 @@ func (e *endpoints) hash(ids string) uint64 { return maphash.String(e.seed, ids)
 func (e *endpoints) get(user, device string) *Conn {
 	ids := user + device
 	for c := e.first[e.hash(ids)]; c != nil; c = c.twin {
-		if c.ids == ids && int(c.split) == len(user) {
+		if c.endpoint() == ids && int(c.split) == len(user) {
 			return c
 		}
 	}
@@ -30,13 +30,13 @@ func (e *endpoints) get(user, device string) *Conn {
 }
 
 func (e *endpoints) add(c *Conn) {
-	h := e.hash(c.ids)
+	h := e.hash(c.endpoint())
 	c.twin = e.first[h]
 	e.first[h] = c
 }
 
 func (e *endpoints) remove(c *Conn) {
-	h := e.hash(c.ids)
+	h := e.hash(c.endpoint())
 	if e.first[h] == c {
 		if c.twin == nil {
 			delete(e.first, h)

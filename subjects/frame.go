@@ -20,6 +20,7 @@ const (
 	MaxEntries    = 1000
 	MaxFrameBytes = 512 << 10
 	MaxActivity   = 64 // bytes of an activity label
+	MaxClient     = 64 // bytes of each word about a client
 )
 
 // Errors of the decoders.
@@ -66,6 +67,24 @@ func checkEntry(e *wire.Entry) error {
 		}
 		if len(e.Activity) > MaxActivity {
 			return fmt.Errorf("activity of %d bytes", len(e.Activity))
+		}
+		return checkOrigin(e.Origin)
+	}
+	return nil
+}
+
+func checkOrigin(o *wire.Origin) error {
+	if o == nil {
+		return nil
+	}
+	if o.Session != "" {
+		if err := rollcall.CheckID(o.Session); err != nil {
+			return fmt.Errorf("session: %w", err)
+		}
+	}
+	for _, word := range []string{o.ClientType, o.ClientVersion, o.Channel, o.Region} {
+		if len(word) > MaxClient {
+			return fmt.Errorf("client of %d bytes", len(word))
 		}
 	}
 	return nil

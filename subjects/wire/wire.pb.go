@@ -329,7 +329,7 @@ func (x Control_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Control_Kind.Descriptor instead.
 func (Control_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{3, 0}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type Policy_ManualStatus_Availability int32
@@ -381,7 +381,7 @@ func (x Policy_ManualStatus_Availability) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Policy_ManualStatus_Availability.Descriptor instead.
 func (Policy_ManualStatus_Availability) EnumDescriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11, 0, 0}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{12, 0, 0}
 }
 
 // Frame is one message of the log: what one edge has to say about one shard, in
@@ -477,8 +477,10 @@ type Entry struct {
 	Seen int64 `protobuf:"varint,10,opt,name=seen,proto3" json:"seen,omitempty"`
 	// RENEW: the connections that the edge holds in this shard after the entries
 	// before this one.
-	Count         uint64 `protobuf:"varint,11,opt,name=count,proto3" json:"count,omitempty"`
-	Digest        uint64 `protobuf:"fixed64,12,opt,name=digest,proto3" json:"digest,omitempty"`
+	Count  uint64 `protobuf:"varint,11,opt,name=count,proto3" json:"count,omitempty"`
+	Digest uint64 `protobuf:"fixed64,12,opt,name=digest,proto3" json:"digest,omitempty"`
+	// OPEN, ROSTER: what the edge knows of the session, for the ledger only.
+	Origin        *Origin `protobuf:"bytes,13,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -597,6 +599,92 @@ func (x *Entry) GetDigest() uint64 {
 	return 0
 }
 
+func (x *Entry) GetOrigin() *Origin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+// Origin is which session of the application a connection belongs to, and what it
+// runs on. Everything is optional.
+type Origin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The same over reconnects; empty for a session that is this connection.
+	Session       string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	ClientType    string `protobuf:"bytes,2,opt,name=client_type,json=clientType,proto3" json:"client_type,omitempty"`
+	ClientVersion string `protobuf:"bytes,3,opt,name=client_version,json=clientVersion,proto3" json:"client_version,omitempty"`
+	Channel       string `protobuf:"bytes,4,opt,name=channel,proto3" json:"channel,omitempty"`
+	Region        string `protobuf:"bytes,5,opt,name=region,proto3" json:"region,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Origin) Reset() {
+	*x = Origin{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Origin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Origin) ProtoMessage() {}
+
+func (x *Origin) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Origin.ProtoReflect.Descriptor instead.
+func (*Origin) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Origin) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Origin) GetClientType() string {
+	if x != nil {
+		return x.ClientType
+	}
+	return ""
+}
+
+func (x *Origin) GetClientVersion() string {
+	if x != nil {
+		return x.ClientVersion
+	}
+	return ""
+}
+
+func (x *Origin) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *Origin) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
 // Beats is the raw history of heartbeats of one edge in one shard over one
 // renewal period, in columns.
 type Beats struct {
@@ -625,7 +713,7 @@ type Beats struct {
 
 func (x *Beats) Reset() {
 	*x = Beats{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[2]
+	mi := &file_subjects_wire_wire_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +725,7 @@ func (x *Beats) String() string {
 func (*Beats) ProtoMessage() {}
 
 func (x *Beats) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[2]
+	mi := &file_subjects_wire_wire_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +738,7 @@ func (x *Beats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beats.ProtoReflect.Descriptor instead.
 func (*Beats) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{2}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Beats) GetVersion() uint32 {
@@ -730,7 +818,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[3]
+	mi := &file_subjects_wire_wire_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +830,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[3]
+	mi := &file_subjects_wire_wire_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +843,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{3}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Control) GetVersion() uint32 {
@@ -808,7 +896,7 @@ type Pulse struct {
 
 func (x *Pulse) Reset() {
 	*x = Pulse{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[4]
+	mi := &file_subjects_wire_wire_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +908,7 @@ func (x *Pulse) String() string {
 func (*Pulse) ProtoMessage() {}
 
 func (x *Pulse) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[4]
+	mi := &file_subjects_wire_wire_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +921,7 @@ func (x *Pulse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pulse.ProtoReflect.Descriptor instead.
 func (*Pulse) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{4}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Pulse) GetShard() uint32 {
@@ -875,7 +963,7 @@ type OwnerRecord struct {
 
 func (x *OwnerRecord) Reset() {
 	*x = OwnerRecord{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[5]
+	mi := &file_subjects_wire_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +975,7 @@ func (x *OwnerRecord) String() string {
 func (*OwnerRecord) ProtoMessage() {}
 
 func (x *OwnerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[5]
+	mi := &file_subjects_wire_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +988,7 @@ func (x *OwnerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerRecord.ProtoReflect.Descriptor instead.
 func (*OwnerRecord) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{5}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OwnerRecord) GetGeneration() uint64 {
@@ -937,7 +1025,7 @@ type CheckpointRecord struct {
 
 func (x *CheckpointRecord) Reset() {
 	*x = CheckpointRecord{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[6]
+	mi := &file_subjects_wire_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1037,7 @@ func (x *CheckpointRecord) String() string {
 func (*CheckpointRecord) ProtoMessage() {}
 
 func (x *CheckpointRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[6]
+	mi := &file_subjects_wire_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1050,7 @@ func (x *CheckpointRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRecord.ProtoReflect.Descriptor instead.
 func (*CheckpointRecord) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{6}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CheckpointRecord) GetSequence() uint64 {
@@ -1012,7 +1100,7 @@ type EdgeRecord struct {
 
 func (x *EdgeRecord) Reset() {
 	*x = EdgeRecord{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[7]
+	mi := &file_subjects_wire_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1112,7 @@ func (x *EdgeRecord) String() string {
 func (*EdgeRecord) ProtoMessage() {}
 
 func (x *EdgeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[7]
+	mi := &file_subjects_wire_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1125,7 @@ func (x *EdgeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeRecord.ProtoReflect.Descriptor instead.
 func (*EdgeRecord) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{7}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EdgeRecord) GetIncarnation() uint64 {
@@ -1081,7 +1169,7 @@ type UserRecord struct {
 
 func (x *UserRecord) Reset() {
 	*x = UserRecord{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[8]
+	mi := &file_subjects_wire_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1181,7 @@ func (x *UserRecord) String() string {
 func (*UserRecord) ProtoMessage() {}
 
 func (x *UserRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[8]
+	mi := &file_subjects_wire_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1194,7 @@ func (x *UserRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRecord.ProtoReflect.Descriptor instead.
 func (*UserRecord) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{8}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UserRecord) GetSequence() uint64 {
@@ -1169,7 +1257,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[9]
+	mi := &file_subjects_wire_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1269,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[9]
+	mi := &file_subjects_wire_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1282,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{9}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *View) GetState() State {
@@ -1242,7 +1330,7 @@ type Interest struct {
 
 func (x *Interest) Reset() {
 	*x = Interest{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[10]
+	mi := &file_subjects_wire_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1342,7 @@ func (x *Interest) String() string {
 func (*Interest) ProtoMessage() {}
 
 func (x *Interest) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[10]
+	mi := &file_subjects_wire_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1355,7 @@ func (x *Interest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interest.ProtoReflect.Descriptor instead.
 func (*Interest) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{10}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Interest) GetTargets() []string {
@@ -1299,7 +1387,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[11]
+	mi := &file_subjects_wire_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1399,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[11]
+	mi := &file_subjects_wire_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1412,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Policy) GetContact() Granularity {
@@ -1401,7 +1489,7 @@ type Groups struct {
 
 func (x *Groups) Reset() {
 	*x = Groups{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[12]
+	mi := &file_subjects_wire_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1501,7 @@ func (x *Groups) String() string {
 func (*Groups) ProtoMessage() {}
 
 func (x *Groups) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[12]
+	mi := &file_subjects_wire_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1514,7 @@ func (x *Groups) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Groups.ProtoReflect.Descriptor instead.
 func (*Groups) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{12}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Groups) GetGroups() []string {
@@ -1450,7 +1538,7 @@ type UserRecord_Endpoint struct {
 
 func (x *UserRecord_Endpoint) Reset() {
 	*x = UserRecord_Endpoint{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[13]
+	mi := &file_subjects_wire_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1550,7 @@ func (x *UserRecord_Endpoint) String() string {
 func (*UserRecord_Endpoint) ProtoMessage() {}
 
 func (x *UserRecord_Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[13]
+	mi := &file_subjects_wire_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1563,7 @@ func (x *UserRecord_Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRecord_Endpoint.ProtoReflect.Descriptor instead.
 func (*UserRecord_Endpoint) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{8, 0}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{9, 0}
 }
 
 func (x *UserRecord_Endpoint) GetDevice() string {
@@ -1522,7 +1610,7 @@ type UserRecord_Connection struct {
 
 func (x *UserRecord_Connection) Reset() {
 	*x = UserRecord_Connection{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[14]
+	mi := &file_subjects_wire_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1622,7 @@ func (x *UserRecord_Connection) String() string {
 func (*UserRecord_Connection) ProtoMessage() {}
 
 func (x *UserRecord_Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[14]
+	mi := &file_subjects_wire_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1635,7 @@ func (x *UserRecord_Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRecord_Connection.ProtoReflect.Descriptor instead.
 func (*UserRecord_Connection) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{8, 1}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{9, 1}
 }
 
 func (x *UserRecord_Connection) GetEdge() string {
@@ -1610,7 +1698,7 @@ type UserRecord_Departure struct {
 
 func (x *UserRecord_Departure) Reset() {
 	*x = UserRecord_Departure{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[15]
+	mi := &file_subjects_wire_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1710,7 @@ func (x *UserRecord_Departure) String() string {
 func (*UserRecord_Departure) ProtoMessage() {}
 
 func (x *UserRecord_Departure) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[15]
+	mi := &file_subjects_wire_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1723,7 @@ func (x *UserRecord_Departure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRecord_Departure.ProtoReflect.Descriptor instead.
 func (*UserRecord_Departure) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{8, 2}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{9, 2}
 }
 
 func (x *UserRecord_Departure) GetWay() uint32 {
@@ -1665,7 +1753,7 @@ type Policy_ManualStatus struct {
 
 func (x *Policy_ManualStatus) Reset() {
 	*x = Policy_ManualStatus{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[16]
+	mi := &file_subjects_wire_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1765,7 @@ func (x *Policy_ManualStatus) String() string {
 func (*Policy_ManualStatus) ProtoMessage() {}
 
 func (x *Policy_ManualStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[16]
+	mi := &file_subjects_wire_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1778,7 @@ func (x *Policy_ManualStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy_ManualStatus.ProtoReflect.Descriptor instead.
 func (*Policy_ManualStatus) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11, 0}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{12, 0}
 }
 
 func (x *Policy_ManualStatus) GetPriority() int32 {
@@ -1737,7 +1825,7 @@ type Policy_Cover struct {
 
 func (x *Policy_Cover) Reset() {
 	*x = Policy_Cover{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[17]
+	mi := &file_subjects_wire_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +1837,7 @@ func (x *Policy_Cover) String() string {
 func (*Policy_Cover) ProtoMessage() {}
 
 func (x *Policy_Cover) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[17]
+	mi := &file_subjects_wire_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +1850,7 @@ func (x *Policy_Cover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy_Cover.ProtoReflect.Descriptor instead.
 func (*Policy_Cover) Descriptor() ([]byte, []int) {
-	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{11, 1}
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{12, 1}
 }
 
 func (x *Policy_Cover) GetSince() int64 {
@@ -1802,7 +1890,7 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x04R\x06number\x121\n" +
-	"\aentries\x18\x04 \x03(\v2\x17.rollcall.wire.v1.EntryR\aentries\"\xd8\x02\n" +
+	"\aentries\x18\x04 \x03(\v2\x17.rollcall.wire.v1.EntryR\aentries\"\x8a\x03\n" +
 	"\x05Entry\x12*\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x16.rollcall.wire.v1.KindR\x04kind\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
@@ -1816,7 +1904,15 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"\x04seen\x18\n" +
 	" \x01(\x03R\x04seen\x12\x14\n" +
 	"\x05count\x18\v \x01(\x04R\x05count\x12\x16\n" +
-	"\x06digest\x18\f \x01(\x06R\x06digest\"\xe7\x01\n" +
+	"\x06digest\x18\f \x01(\x06R\x06digest\x120\n" +
+	"\x06origin\x18\r \x01(\v2\x18.rollcall.wire.v1.OriginR\x06origin\"\x9c\x01\n" +
+	"\x06Origin\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x1f\n" +
+	"\vclient_type\x18\x02 \x01(\tR\n" +
+	"clientType\x12%\n" +
+	"\x0eclient_version\x18\x03 \x01(\tR\rclientVersion\x12\x18\n" +
+	"\achannel\x18\x04 \x01(\tR\achannel\x12\x16\n" +
+	"\x06region\x18\x05 \x01(\tR\x06region\"\xe7\x01\n" +
 	"\x05Beats\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
@@ -1973,7 +2069,7 @@ func file_subjects_wire_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_subjects_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_subjects_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_subjects_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_subjects_wire_wire_proto_goTypes = []any{
 	(Kind)(0),                             // 0: rollcall.wire.v1.Kind
 	(State)(0),                            // 1: rollcall.wire.v1.State
@@ -1983,48 +2079,50 @@ var file_subjects_wire_wire_proto_goTypes = []any{
 	(Policy_ManualStatus_Availability)(0), // 5: rollcall.wire.v1.Policy.ManualStatus.Availability
 	(*Frame)(nil),                         // 6: rollcall.wire.v1.Frame
 	(*Entry)(nil),                         // 7: rollcall.wire.v1.Entry
-	(*Beats)(nil),                         // 8: rollcall.wire.v1.Beats
-	(*Control)(nil),                       // 9: rollcall.wire.v1.Control
-	(*Pulse)(nil),                         // 10: rollcall.wire.v1.Pulse
-	(*OwnerRecord)(nil),                   // 11: rollcall.wire.v1.OwnerRecord
-	(*CheckpointRecord)(nil),              // 12: rollcall.wire.v1.CheckpointRecord
-	(*EdgeRecord)(nil),                    // 13: rollcall.wire.v1.EdgeRecord
-	(*UserRecord)(nil),                    // 14: rollcall.wire.v1.UserRecord
-	(*View)(nil),                          // 15: rollcall.wire.v1.View
-	(*Interest)(nil),                      // 16: rollcall.wire.v1.Interest
-	(*Policy)(nil),                        // 17: rollcall.wire.v1.Policy
-	(*Groups)(nil),                        // 18: rollcall.wire.v1.Groups
-	(*UserRecord_Endpoint)(nil),           // 19: rollcall.wire.v1.UserRecord.Endpoint
-	(*UserRecord_Connection)(nil),         // 20: rollcall.wire.v1.UserRecord.Connection
-	(*UserRecord_Departure)(nil),          // 21: rollcall.wire.v1.UserRecord.Departure
-	(*Policy_ManualStatus)(nil),           // 22: rollcall.wire.v1.Policy.ManualStatus
-	(*Policy_Cover)(nil),                  // 23: rollcall.wire.v1.Policy.Cover
+	(*Origin)(nil),                        // 8: rollcall.wire.v1.Origin
+	(*Beats)(nil),                         // 9: rollcall.wire.v1.Beats
+	(*Control)(nil),                       // 10: rollcall.wire.v1.Control
+	(*Pulse)(nil),                         // 11: rollcall.wire.v1.Pulse
+	(*OwnerRecord)(nil),                   // 12: rollcall.wire.v1.OwnerRecord
+	(*CheckpointRecord)(nil),              // 13: rollcall.wire.v1.CheckpointRecord
+	(*EdgeRecord)(nil),                    // 14: rollcall.wire.v1.EdgeRecord
+	(*UserRecord)(nil),                    // 15: rollcall.wire.v1.UserRecord
+	(*View)(nil),                          // 16: rollcall.wire.v1.View
+	(*Interest)(nil),                      // 17: rollcall.wire.v1.Interest
+	(*Policy)(nil),                        // 18: rollcall.wire.v1.Policy
+	(*Groups)(nil),                        // 19: rollcall.wire.v1.Groups
+	(*UserRecord_Endpoint)(nil),           // 20: rollcall.wire.v1.UserRecord.Endpoint
+	(*UserRecord_Connection)(nil),         // 21: rollcall.wire.v1.UserRecord.Connection
+	(*UserRecord_Departure)(nil),          // 22: rollcall.wire.v1.UserRecord.Departure
+	(*Policy_ManualStatus)(nil),           // 23: rollcall.wire.v1.Policy.ManualStatus
+	(*Policy_Cover)(nil),                  // 24: rollcall.wire.v1.Policy.Cover
 }
 var file_subjects_wire_wire_proto_depIdxs = []int32{
 	7,  // 0: rollcall.wire.v1.Frame.entries:type_name -> rollcall.wire.v1.Entry
 	0,  // 1: rollcall.wire.v1.Entry.kind:type_name -> rollcall.wire.v1.Kind
 	1,  // 2: rollcall.wire.v1.Entry.state:type_name -> rollcall.wire.v1.State
 	2,  // 3: rollcall.wire.v1.Entry.reason:type_name -> rollcall.wire.v1.Reason
-	4,  // 4: rollcall.wire.v1.Control.kind:type_name -> rollcall.wire.v1.Control.Kind
-	19, // 5: rollcall.wire.v1.UserRecord.endpoints:type_name -> rollcall.wire.v1.UserRecord.Endpoint
-	15, // 6: rollcall.wire.v1.UserRecord.shown:type_name -> rollcall.wire.v1.View
-	21, // 7: rollcall.wire.v1.UserRecord.departure:type_name -> rollcall.wire.v1.UserRecord.Departure
-	1,  // 8: rollcall.wire.v1.View.state:type_name -> rollcall.wire.v1.State
-	3,  // 9: rollcall.wire.v1.Policy.contact:type_name -> rollcall.wire.v1.Granularity
-	3,  // 10: rollcall.wire.v1.Policy.member:type_name -> rollcall.wire.v1.Granularity
-	3,  // 11: rollcall.wire.v1.Policy.everyone:type_name -> rollcall.wire.v1.Granularity
-	3,  // 12: rollcall.wire.v1.Policy.granularities:type_name -> rollcall.wire.v1.Granularity
-	22, // 13: rollcall.wire.v1.Policy.statuses:type_name -> rollcall.wire.v1.Policy.ManualStatus
-	23, // 14: rollcall.wire.v1.Policy.cover:type_name -> rollcall.wire.v1.Policy.Cover
-	20, // 15: rollcall.wire.v1.UserRecord.Endpoint.current:type_name -> rollcall.wire.v1.UserRecord.Connection
-	20, // 16: rollcall.wire.v1.UserRecord.Endpoint.stale:type_name -> rollcall.wire.v1.UserRecord.Connection
-	1,  // 17: rollcall.wire.v1.UserRecord.Connection.state:type_name -> rollcall.wire.v1.State
-	5,  // 18: rollcall.wire.v1.Policy.ManualStatus.availability:type_name -> rollcall.wire.v1.Policy.ManualStatus.Availability
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	8,  // 4: rollcall.wire.v1.Entry.origin:type_name -> rollcall.wire.v1.Origin
+	4,  // 5: rollcall.wire.v1.Control.kind:type_name -> rollcall.wire.v1.Control.Kind
+	20, // 6: rollcall.wire.v1.UserRecord.endpoints:type_name -> rollcall.wire.v1.UserRecord.Endpoint
+	16, // 7: rollcall.wire.v1.UserRecord.shown:type_name -> rollcall.wire.v1.View
+	22, // 8: rollcall.wire.v1.UserRecord.departure:type_name -> rollcall.wire.v1.UserRecord.Departure
+	1,  // 9: rollcall.wire.v1.View.state:type_name -> rollcall.wire.v1.State
+	3,  // 10: rollcall.wire.v1.Policy.contact:type_name -> rollcall.wire.v1.Granularity
+	3,  // 11: rollcall.wire.v1.Policy.member:type_name -> rollcall.wire.v1.Granularity
+	3,  // 12: rollcall.wire.v1.Policy.everyone:type_name -> rollcall.wire.v1.Granularity
+	3,  // 13: rollcall.wire.v1.Policy.granularities:type_name -> rollcall.wire.v1.Granularity
+	23, // 14: rollcall.wire.v1.Policy.statuses:type_name -> rollcall.wire.v1.Policy.ManualStatus
+	24, // 15: rollcall.wire.v1.Policy.cover:type_name -> rollcall.wire.v1.Policy.Cover
+	21, // 16: rollcall.wire.v1.UserRecord.Endpoint.current:type_name -> rollcall.wire.v1.UserRecord.Connection
+	21, // 17: rollcall.wire.v1.UserRecord.Endpoint.stale:type_name -> rollcall.wire.v1.UserRecord.Connection
+	1,  // 18: rollcall.wire.v1.UserRecord.Connection.state:type_name -> rollcall.wire.v1.State
+	5,  // 19: rollcall.wire.v1.Policy.ManualStatus.availability:type_name -> rollcall.wire.v1.Policy.ManualStatus.Availability
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_subjects_wire_wire_proto_init() }
@@ -2038,7 +2136,7 @@ func file_subjects_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_subjects_wire_wire_proto_rawDesc), len(file_subjects_wire_wire_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -43,6 +43,17 @@ export class DisconnectedError extends Error {
   }
 }
 
+/**
+ * Says that an error is one of nats-core's. It goes by the name, because an application
+ * that connects by itself may have a copy of nats-core of its own, and classes of its own.
+ */
+export function isNatsError<N extends "PermissionViolationError" | "RequestError" | "TimeoutError">(
+  err: unknown,
+  name: N,
+): err is Error & { readonly name: N } {
+  return err instanceof Error && err.name === name;
+}
+
 /** Data that does not follow the contract. */
 export class MalformedError extends Error {
   override readonly name = "MalformedError";

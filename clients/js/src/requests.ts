@@ -1,7 +1,7 @@
-import { PermissionViolationError, RequestError, type Msg, type NatsConnection } from "@nats-io/nats-core";
+import type { Msg, NatsConnection } from "@nats-io/nats-core";
 import { ERROR_CODE_HEADER, ERROR_HEADER, type Op, type Reply } from "./contract.js";
 import { decodeReply } from "./decode.js";
-import { RollcallError, type ErrorCode } from "./errors.js";
+import { RollcallError, isNatsError, type ErrorCode } from "./errors.js";
 import type { Link } from "./link.js";
 import { unlessAborted } from "./time.js";
 
@@ -58,14 +58,14 @@ export async function request(nc: NatsConnection, subject: string, body: string,
   try {
     return unlessRefused(await nc.request(subject, body, { timeout }));
   } catch (err) {
-    const cause = err instanceof RequestError ? err.cause : err;
-    if (cause instanceof PermissionViolationError) throw forbidden(cause);
+    const cause = isNatsError(err, "RequestError") ? err.cause : err;
+    if (isNatsError(cause, "PermissionViolationError")) throw forbidden(cause);
     throw err;
   }
 }
 
 /** The server does not let this connection be the viewer. */
-export function forbidden(cause: PermissionViolationError): RollcallError {
+export function forbidden(cause: Error): RollcallError {
   return new RollcallError("forbidden", cause.message, { cause });
 }
 

@@ -1,8 +1,8 @@
-import { PermissionViolationError, type NatsConnection } from "@nats-io/nats-core";
+import type { NatsConnection } from "@nats-io/nats-core";
 import { Changes } from "./changes.js";
 import type { Message, Op, Reply } from "./contract.js";
 import { decodeMessage } from "./decode.js";
-import { DisconnectedError, RollcallError, refused } from "./errors.js";
+import { DisconnectedError, RollcallError, isNatsError, refused } from "./errors.js";
 import { Link } from "./link.js";
 import { Reducer } from "./reducer.js";
 import { Requests, forbidden } from "./requests.js";
@@ -60,7 +60,7 @@ export class Session {
 
   /** Without events there is nothing to be right about. */
   #deaf(err: Error): void {
-    this.end(err instanceof PermissionViolationError ? forbidden(err) : new RollcallError("closed", err.message));
+    this.end(isNatsError(err, "PermissionViolationError") ? forbidden(err) : new RollcallError("closed", err.message));
   }
 
   #receive(data: Uint8Array): void {

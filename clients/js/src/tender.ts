@@ -1,5 +1,4 @@
-import { TimeoutError } from "@nats-io/nats-core";
-import { refused } from "./errors.js";
+import { isNatsError, refused } from "./errors.js";
 import type { Resync, Session } from "./session.js";
 import { REASON_DISCONNECTED, REASON_FANOUT_SILENT } from "./state.js";
 import { chunks } from "./targets.js";
@@ -121,7 +120,7 @@ export class Tender {
       return;
     }
     const at = now();
-    this.#trouble.failed(err instanceof TimeoutError, at);
+    this.#trouble.failed(isNatsError(err, "TimeoutError"), at);
     if (this.#trouble.silent(this.#session.settings.outage, at)) this.#offline(REASON_FANOUT_SILENT);
   }
 

@@ -312,8 +312,14 @@ func testQuarantine(t *testing.T, s Store) {
 func testRelease(t *testing.T, s Store) {
 	define(t, s, "a")
 	at := time.UnixMilli(1_700_000_000_123).UTC()
-	long := session("1", "ann", 1, 100)
-	apply(t, s, Batch{Definition: "a", Rejected: []ledger.Rejected{{Rule: ledger.RuleLimit, At: at, Whole: &long}}})
+	long := session("1", "ann", 4, 100)
+	withdrawn := long
+	withdrawn.Intervals = nil
+	refused := Batch{
+		Definition: "a", Sessions: []ledger.Session{withdrawn},
+		Rejected: []ledger.Rejected{{Rule: ledger.RuleLimit, At: at, Whole: &long}},
+	}
+	apply(t, s, refused)
 	id := all(t, s.Quarantined(t.Context(), QuarantineQuery{}))[0].ID
 	for range 2 { // the second time changes nothing
 		r, err := s.Release(t.Context(), id, at)
@@ -321,7 +327,10 @@ func testRelease(t *testing.T, s Store) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
-	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{long}) {
+	apply(t, s, refused) // the source is read again, which changes nothing
+	released := long
+	released.Revision = 5
+	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{released}) {
 		t.Errorf("%+v", got)
 	}
 	if rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{})); len(rows) != 0 {

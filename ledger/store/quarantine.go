@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -124,7 +125,7 @@ func (s *SQL) Release(ctx context.Context, id string, at time.Time) (released Qu
 			from quarantine where id = ?`), id)
 		var err error
 		switch released, err = readQuarantined(row.Scan); {
-		case err == sql.ErrNoRows:
+		case errors.Is(err, sql.ErrNoRows):
 			return fmt.Errorf("%w: nothing in quarantine under %q", ErrUnknown, id)
 		case err != nil:
 			return err
@@ -138,8 +139,23 @@ func (s *SQL) Release(ctx context.Context, id string, at time.Time) (released Qu
 		if released.Whole == nil {
 			return nil
 		}
-		_, err = s.putSessions(ctx, tx, released.Definition, []ledger.Session{*released.Whole})
-		return err
+		return s.admit(ctx, tx, released.Definition, *released.Whole)
 	})
 	return released, wrap("release", err)
+}
+
+// admit lets a session count that was refused. Its row may be there, withdrawn, and
+// reading the source again must not withdraw it again: so it is a revision of its own.
+func (s *SQL) admit(ctx context.Context, tx *sql.Tx, definition string, whole ledger.Session) error {
+	var there int64
+	err := tx.QueryRowContext(ctx, s.q("select revision from sessions where definition = ? and id = ?"),
+		definition, whole.ID).Scan(&there)
+	switch {
+	case err == nil:
+		whole.Revision = max(whole.Revision, uint64(there)+1)
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
+	}
+	_, err = s.putSessions(ctx, tx, definition, []ledger.Session{whole})
+	return err
 }

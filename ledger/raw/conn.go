@@ -1,0 +1,77 @@
+package raw
+
+import (
+	"strconv"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/session"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
+)
+
+// Conn is a connection as the log tells it.
+type Conn struct {
+	User, Device, Session string
+	Epoch                 int64
+	Client                ledger.Client
+	// Handle is the sink's.
+	Handle session.Handle
+	Bound  bool // whether Handle is set
+
+	state wire.State
+	ended bool
+	last  int64  // store time of the last message about it
+	named uint64 // the roster that named it
+}
+
+// SessionID is the session of a connection that the application gave none.
+func SessionID(edge string, incarnation, conn uint64) string {
+	return edge + "." + strconv.FormatUint(incarnation, 36) + "." + strconv.FormatUint(conn, 36)
+}
+
+// Event is what happened on the connection.
+func (c *Conn) Event(kind ledger.Kind, at int64) ledger.Event {
+	return ledger.Event{
+		At: at, User: c.User, Device: c.Device, Session: c.Session, Epoch: c.Epoch, Kind: kind, Client: c.Client,
+	}
+}
+
+// Beat is a heartbeat with its flags.
+func (c *Conn) Beat(at int64, flags uint8) ledger.Event {
+	e := c.Event(ledger.KindBeat, at)
+	e.Stated, e.Foreground, e.Active = true, flags&subjects.FlagForeground != 0, flags&subjects.FlagActive != 0
+	return e
+}
+
+// stated is an event with the state that the device is in from then on.
+func (c *Conn) stated(kind ledger.Kind, at int64, state wire.State, activity string) ledger.Event {
+	e := c.Event(kind, at)
+	e.Stated, e.Activity = true, activity
+	e.Foreground, e.Active = state >= wire.State_STATE_IDLE, state == wire.State_STATE_ACTIVE
+	return e
+}
+
+// kindOf a change of state.
+func kindOf(before, now wire.State) ledger.Kind {
+	switch {
+	case now <= wire.State_STATE_BACKGROUND:
+		return ledger.KindBackground
+	case before <= wire.State_STATE_BACKGROUND:
+		return ledger.KindForeground
+	case now == wire.State_STATE_ACTIVE:
+		return ledger.KindActive
+	}
+	return ledger.KindIdle
+}
+
+// ending is how the ledger sees the end of a connection. One that was replaced, or
+// whose edge shut down, ended when the edge closed it.
+func ending(r wire.Reason) ledger.Kind {
+	switch r {
+	case wire.Reason_REASON_PING_TIMEOUT:
+		return ledger.KindTimeout
+	case wire.Reason_REASON_LOGOUT:
+		return ledger.KindLogout
+	}
+	return ledger.KindClose
+}

@@ -1,0 +1,334 @@
+package raw
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/session"
+	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
+)
+
+// A Sink takes what was read.
+type Sink interface {
+	Event(ledger.Event)
+	// Beat is a heartbeat of a connection, apart from the others because there are so
+	// many; flags are those of [subjects.Beat]. See [Conn.Beat].
+	Beat(c *Conn, at int64, flags uint8)
+	Reject(ledger.Rejected)
+}
+
+// Into is the sink of those who build sessions. What is refused goes to reject.
+func Into(b *session.Builder, reject func(ledger.Rejected)) Sink { return builder{b, reject} }
+
+type builder struct {
+	*session.Builder
+	reject func(ledger.Rejected)
+}
+
+func (b builder) Event(e ledger.Event)     { b.Add(e) }
+func (b builder) Reject(r ledger.Rejected) { b.reject(r) }
+func (b builder) Beat(c *Conn, at int64, flags uint8) {
+	if !c.Bound {
+		c.Handle, c.Bound = b.Find(c.User, c.Device, c.Session), true
+	}
+	b.Builder.Beat(&c.Handle, c.Epoch, at, flags)
+}
+
+// A Message is one of a shard's log or beats stream.
+type Message struct {
+	Beats   bool // of the beats stream
+	Stream  string
+	Subject string
+	Seq     uint64
+	Time    time.Time // given by the store
+	Data    []byte
+}
+
+func (m Message) ms() int64 { return m.Time.UnixMilli() }
+
+func (m Message) source() string { return fmt.Sprintf("%s %d", m.Stream, m.Seq) }
+
+// Decoder reads one shard. Use [New]. It is not safe for concurrent use.
+type Decoder struct {
+	names    subjects.Names
+	lateness int64
+	sink     Sink
+	runs     map[runKey]*run
+	newest   map[string]uint64 // incarnation by edge
+	swept    int64
+}
+
+// A run is one process of an edge.
+type run struct {
+	runKey
+	conns   map[uint64]*Conn
+	waiting map[uint64][]wait // heartbeats of connections that are not known yet
+	listed  uint64            // the roster that is under way, or the last
+	listing bool
+	last    int64 // store time of its last message
+}
+
+type runKey struct {
+	edge        string
+	incarnation uint64
+}
+
+type wait struct {
+	at, stored int64
+	flags      uint8
+	seq        uint64
+}
+
+// New returns a decoder. The lateness is how long before its message is stored an
+// event may have happened: that of the definition.
+func New(names subjects.Names, lateness time.Duration, sink Sink) *Decoder {
+	return &Decoder{
+		names: names, lateness: lateness.Milliseconds(), sink: sink,
+		runs: make(map[runKey]*run), newest: make(map[string]uint64),
+	}
+}
+
+// Add reads a message. The messages of one stream must come in their order.
+func (d *Decoder) Add(m Message) {
+	edge, tick, err := d.names.ParseLog(m.Subject)
+	switch {
+	case err != nil:
+		d.malformed(m, err)
+	case tick:
+	case m.Beats:
+		d.beats(m, edge)
+	default:
+		d.frame(m, edge)
+	}
+	if now := m.ms(); now-d.swept > max(d.lateness/8, 1) {
+		d.sweep(now)
+	}
+}
+
+func (d *Decoder) malformed(m Message, err error) {
+	d.sink.Reject(ledger.Rejected{
+		Rule: ledger.RuleInput, Reason: err.Error(), At: m.Time.UTC(), Source: m.source(), Raw: fmt.Sprintf("%x", m.Data[:min(len(m.Data), 256)]),
+	})
+}
+
+func (d *Decoder) run(m Message, edge string, incarnation uint64) *run {
+	k := runKey{edge, incarnation}
+	r := d.runs[k]
+	if r == nil {
+		r = &run{runKey: k, conns: make(map[uint64]*Conn), waiting: make(map[uint64][]wait)}
+		d.runs[k] = r
+	}
+	r.last = max(r.last, m.ms())
+	return r
+}
+
+func (d *Decoder) frame(m Message, edge string) {
+	f, err := subjects.DecodeFrame(m.Data)
+	if err != nil {
+		d.malformed(m, err)
+		return
+	}
+	r := d.run(m, edge, f.Incarnation)
+	for _, e := range f.Entries {
+		d.entry(m, r, e)
+	}
+}
+
+func (d *Decoder) entry(m Message, r *run, e *wire.Entry) {
+	at := millis(e.At)
+	switch e.Kind {
+	case wire.Kind_KIND_HELLO:
+		d.hello(m, r, at)
+	case wire.Kind_KIND_LEAVE:
+		d.lose(m, r, at, func(*Conn) bool { return true })
+	case wire.Kind_KIND_ROSTER_BEGIN:
+		r.listed++
+		r.listing = true
+	case wire.Kind_KIND_ROSTER_END:
+		if r.listing {
+			r.listing = false
+			d.lose(m, r, at, func(c *Conn) bool { return c.named != r.listed })
+		}
+	case wire.Kind_KIND_OPEN, wire.Kind_KIND_ROSTER:
+		d.conn(m, r, e).named = r.listed
+	case wire.Kind_KIND_STATE:
+		c := d.conn(m, r, e)
+		if !c.ended {
+			d.event(m, c.stated(kindOf(c.state, e.State), at, e.State, e.Activity))
+			c.state = e.State
+		}
+	case wire.Kind_KIND_CLOSE:
+		c := d.conn(m, r, e)
+		if !c.ended {
+			c.ended = true
+			d.event(m, c.Event(ending(e.Reason), at))
+		}
+	}
+}
+
+// hello is a process that registers: what those before it held is gone.
+func (d *Decoder) hello(m Message, r *run, at int64) {
+	if r.incarnation <= d.newest[r.edge] {
+		return
+	}
+	d.newest[r.edge] = r.incarnation
+	for k, old := range d.runs {
+		if k.edge == r.edge && k.incarnation < r.incarnation {
+			d.lose(m, old, at, func(*Conn) bool { return true })
+		}
+	}
+}
+
+// lose ends connections that their edge no longer holds.
+func (d *Decoder) lose(m Message, r *run, at int64, which func(*Conn) bool) {
+	for _, c := range r.conns {
+		if !c.ended && which(c) {
+			c.ended, c.last = true, m.ms()
+			d.event(m, c.Event(ledger.KindTimeout, at))
+		}
+	}
+}
+
+// conn finds the connection of an entry. Where its OPEN was not read, because the log
+// was trimmed or lost, whatever is told of it later opens it; where that would be too
+// late, it is opened when it is told.
+func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
+	c := r.conns[e.Conn]
+	if c != nil {
+		c.last = m.ms()
+		return c
+	}
+	c = &Conn{User: e.User, Device: e.Device, Session: e.Origin.GetSession(), Epoch: e.Epoch, state: e.State, last: m.ms()}
+	if o := e.Origin; o != nil {
+		c.Client = ledger.Client{Type: o.ClientType, Version: o.ClientVersion, Channel: o.Channel, Region: o.Region}
+	}
+	if c.Session == "" {
+		c.Session = SessionID(r.edge, r.incarnation, e.Conn)
+	}
+	r.conns[e.Conn] = c
+	at := millis(e.Epoch)
+	if e.Kind != wire.Kind_KIND_OPEN && m.ms()-at > d.lateness {
+		at = millis(e.At)
+	}
+	if e.Kind == wire.Kind_KIND_CLOSE {
+		d.event(m, c.Event(ledger.KindOpen, at)) // a close tells no state
+	} else {
+		d.event(m, c.stated(ledger.KindOpen, at, e.State, e.Activity))
+	}
+	for _, w := range r.waiting[e.Conn] {
+		if w.stored-w.at > d.lateness {
+			d.late(m, c.Beat(w.at, w.flags))
+			continue
+		}
+		d.sink.Beat(c, w.at, w.flags)
+	}
+	delete(r.waiting, e.Conn)
+	return c
+}
+
+// event hands an event over unless it is too late.
+func (d *Decoder) event(m Message, e ledger.Event) {
+	if m.ms()-e.At > d.lateness {
+		d.late(m, e)
+		return
+	}
+	d.sink.Event(e)
+}
+
+func (d *Decoder) late(m Message, e ledger.Event) {
+	d.sink.Reject(ledger.Rejected{
+		Rule: ledger.RuleLate, Reason: "stored later than the allowed lateness", At: time.UnixMilli(e.At).UTC(), Event: &e, Source: m.source(),
+	})
+}
+
+func (d *Decoder) beats(m Message, edge string) {
+	head, beats, err := subjects.DecodeBeats(m.Data)
+	if err != nil {
+		d.malformed(m, err)
+		return
+	}
+	r, base, now := d.run(m, edge, head.Incarnation), millis(head.Base), m.ms()
+	var c *Conn
+	number, found := uint64(0), false
+	for _, b := range beats {
+		if !found || b.Conn != number {
+			number, found = b.Conn, true
+			if c = r.conns[number]; c != nil {
+				c.last = now
+			}
+		}
+		at := base + int64(b.Offset)
+		switch {
+		case c == nil:
+			r.waiting[number] = append(r.waiting[number], wait{at, now, b.Flags, m.Seq})
+		case now-at > d.lateness:
+			d.late(m, c.Beat(at, b.Flags))
+		default:
+			d.sink.Beat(c, at, b.Flags)
+		}
+	}
+}
+
+// longest is far above the silence that any edge allows a connection; one that is
+// silent for longer is of an edge that is gone for good.
+const longest = 7 * 24 * 60 * 60 * 1000
+
+// sweep forgets the connections that have ended and nobody can speak of any more,
+// and gives up on heartbeats whose connection never came.
+func (d *Decoder) sweep(now int64) {
+	d.swept = now
+	for k, r := range d.runs {
+		for number, c := range r.conns {
+			if silence := now - c.last; c.ended && silence > d.lateness || silence > longest {
+				delete(r.conns, number)
+			}
+		}
+		for number, list := range r.waiting {
+			if now-list[0].stored > d.lateness {
+				d.orphans(r, number, list)
+				delete(r.waiting, number)
+			}
+		}
+		if len(r.conns) == 0 && len(r.waiting) == 0 && now-r.last > d.lateness {
+			delete(d.runs, k)
+		}
+	}
+}
+
+func (d *Decoder) orphans(r *run, number uint64, list []wait) {
+	d.sink.Reject(ledger.Rejected{
+		Rule: ledger.RuleInput, At: time.UnixMilli(list[0].at).UTC(),
+		Reason: fmt.Sprintf("%d heartbeats of a connection that the log does not tell of", len(list)),
+		Source: fmt.Sprintf("%s %d", d.names.Beats(0, r.edge), list[0].seq), Raw: SessionID(r.edge, r.incarnation, number),
+	})
+}
+
+// Flush says that no message comes any more.
+func (d *Decoder) Flush() {
+	for _, r := range d.runs {
+		for number, list := range r.waiting {
+			d.orphans(r, number, list)
+		}
+		clear(r.waiting)
+	}
+}
+
+// Conns is how many connections the decoder knows.
+func (d *Decoder) Conns() (n int) {
+	for _, r := range d.runs {
+		n += len(r.conns)
+	}
+	return n
+}
+
+// millis of store time.
+func millis(us int64) int64 {
+	const unit = 1000
+	q := us / unit
+	if us%unit < 0 {
+		q--
+	}
+	return q
+}

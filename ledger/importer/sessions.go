@@ -102,8 +102,8 @@ func (s *sessions) build() error {
 	}
 	b, err := session.New(session.Config{
 		Definition: d, Remember: ever,
-		Session:    func(x ledger.Session, _ bool) { s.put(x) },
-		Reject:     func(r ledger.Rejected) { s.reject(s.locate(r)) },
+		Session: func(x ledger.Session, _ bool) { s.put(x) },
+		Reject:  func(r ledger.Rejected) { s.reject(s.locate(r)) },
 	})
 	if err != nil {
 		return fmt.Errorf("importer: %w", err)

@@ -18,10 +18,11 @@ type Conn struct {
 	Handle session.Handle
 	Bound  bool // whether Handle is set
 
-	state wire.State
-	ended bool
-	last  int64  // store time of the last message about it
-	named uint64 // the roster that named it
+	named  bool // the application named the session
+	state  wire.State
+	ended  bool
+	last   int64  // store time of the last message about it
+	listed uint64 // the newest roster that lists it
 }
 
 // SessionID is the session of a connection that the application gave none.
@@ -64,13 +65,14 @@ func kindOf(before, now wire.State) ledger.Kind {
 	return ledger.KindIdle
 }
 
-// ending is how the ledger sees the end of a connection. One that was replaced, or
-// whose edge shut down, ended when the edge closed it.
-func ending(r wire.Reason) ledger.Kind {
-	switch r {
-	case wire.Reason_REASON_PING_TIMEOUT:
+// ending is how the ledger sees the end of a connection. One whose edge shut down
+// ended when the edge closed it, and so did one that was replaced, unless its session
+// goes on: then what the edge found out, and when, says nothing.
+func (c *Conn) ending(r wire.Reason) ledger.Kind {
+	switch {
+	case r == wire.Reason_REASON_PING_TIMEOUT, r == wire.Reason_REASON_REPLACED && c.named:
 		return ledger.KindTimeout
-	case wire.Reason_REASON_LOGOUT:
+	case r == wire.Reason_REASON_LOGOUT:
 		return ledger.KindLogout
 	}
 	return ledger.KindClose

@@ -149,10 +149,10 @@ func (d *Decoder) entry(m Message, r *run, e *wire.Entry) {
 	case wire.Kind_KIND_ROSTER_END:
 		if r.listing {
 			r.listing = false
-			d.lose(m, r, at, func(c *Conn) bool { return c.named != r.listed })
+			d.lose(m, r, at, func(c *Conn) bool { return c.listed != r.listed })
 		}
 	case wire.Kind_KIND_OPEN, wire.Kind_KIND_ROSTER:
-		d.conn(m, r, e).named = r.listed
+		d.conn(m, r, e).listed = r.listed
 	case wire.Kind_KIND_STATE:
 		c := d.conn(m, r, e)
 		if !c.ended {
@@ -163,7 +163,7 @@ func (d *Decoder) entry(m Message, r *run, e *wire.Entry) {
 		c := d.conn(m, r, e)
 		if !c.ended {
 			c.ended = true
-			d.event(m, c.Event(ending(e.Reason), at))
+			d.event(m, c.Event(c.ending(e.Reason), at))
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
 	if o := e.Origin; o != nil {
 		c.Client = ledger.Client{Type: o.ClientType, Version: o.ClientVersion, Channel: o.Channel, Region: o.Region}
 	}
-	if c.Session == "" {
+	if c.named = c.Session != ""; !c.named {
 		c.Session = SessionID(r.edge, r.incarnation, e.Conn)
 	}
 	r.conns[e.Conn] = c

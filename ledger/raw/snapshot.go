@@ -33,7 +33,8 @@ type (
 		State                 wire.State
 		Ended                 bool
 		Last                  int64
-		Named                 uint64
+		Listed                uint64
+		Named                 bool
 	}
 	savedWait struct {
 		Number     uint64
@@ -60,7 +61,7 @@ func (d *Decoder) Snapshot() ([]byte, error) {
 func (r *run) save() savedRun {
 	s := savedRun{Edge: r.edge, Incarnation: r.incarnation, Listed: r.listed, Listing: r.listing, Last: r.last}
 	for number, c := range r.conns {
-		s.Conns = append(s.Conns, savedConn{number, c.User, c.Device, c.Session, c.Epoch, c.Client, c.state, c.ended, c.last, c.named})
+		s.Conns = append(s.Conns, savedConn{number, c.User, c.Device, c.Session, c.Epoch, c.Client, c.state, c.ended, c.last, c.listed, c.named})
 	}
 	for number, list := range r.waiting {
 		for _, w := range list {
@@ -95,7 +96,7 @@ func (s savedRun) load() *run {
 	for _, c := range s.Conns {
 		r.conns[c.Number] = &Conn{
 			User: c.User, Device: c.Device, Session: c.Session, Epoch: c.Epoch, Client: c.Client,
-			state: c.State, ended: c.Ended, last: c.Last, named: c.Named,
+			state: c.State, ended: c.Ended, last: c.Last, listed: c.Listed, named: c.Named,
 		}
 	}
 	for _, w := range s.Waiting {

@@ -30,7 +30,8 @@ const (
 	FlagActive     = saysActive
 )
 
-// rank orders what happened in one millisecond: beats at the close still count.
+// rank orders what happened in one millisecond: beats at the close still count, and
+// who reconnects does so before the connection that is replaced ends.
 func (e entry) rank() int {
 	switch e.kind {
 	case ledger.KindOpen:
@@ -76,7 +77,7 @@ func (s *session) compare(a, b entry) int {
 		return cmp.Compare(a.at, b.at)
 	}
 	return cmp.Or(
-		cmp.Compare(s.epochs[a.epoch], s.epochs[b.epoch]), cmp.Compare(a.rank(), b.rank()),
+		cmp.Compare(a.rank(), b.rank()), cmp.Compare(s.epochs[a.epoch], s.epochs[b.epoch]),
 		cmp.Compare(a.seq, b.seq), cmp.Compare(a.off(), b.off()), cmp.Compare(a.kind, b.kind),
 		cmp.Compare(a.says, b.says), cmp.Compare(a.label, b.label),
 	)

@@ -43,7 +43,7 @@ func naive(t *testing.T, d ledger.Definition, events []ledger.Event) (map[ledger
 		return n
 	}
 	slices.SortFunc(events, func(a, b ledger.Event) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(class(a), class(b)),
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(class(a), class(b)), cmp.Compare(a.Epoch, b.Epoch),
 			cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(off(a), off(b)), cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(number(a), number(b)), cmp.Compare(counted(d, a), counted(d, b)))
 	})

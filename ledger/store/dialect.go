@@ -13,11 +13,13 @@ type dialect struct {
 	numbered bool   // parameters are $1, $2 instead of ?
 	exclude  string // waits for every other transaction that includes itself
 	include  string
+	purge    string // what was removed is in no file any more
 }
 
 var (
 	sqlite = &dialect{
 		driver: "sqlite", rows: "without rowid", counter: "integer primary key",
+		purge: "pragma wal_checkpoint(truncate)",
 		// Transactions begin immediate, so there is one at a time.
 	}
 	postgres = &dialect{

@@ -64,6 +64,9 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 		_, err := tx.ExecContext(ctx, s.q("update audit set subject = ? where subject = ?"), hash, user)
 		return err
 	})
+	if err == nil && s.dialect.purge != "" {
+		_, err = s.db.ExecContext(ctx, s.dialect.purge)
+	}
 	return sessions, wrap("forget", err)
 }
 

@@ -80,6 +80,7 @@ func sqliteName(path string) (string, error) {
 	// Readers go on while one writes; a second writer waits for the first.
 	options := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(30000)", "journal_mode(wal)", "synchronous(normal)", "cache_size(-65536)", "temp_store(file)",
+		"secure_delete(on)", // what was removed is overwritten
 	}}
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: options.Encode()}
 	return u.String(), nil

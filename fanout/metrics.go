@@ -25,7 +25,7 @@ type metrics struct {
 	stalls     *prometheus.CounterVec
 	streams    *prometheus.GaugeVec
 	interests  *prometheus.GaugeVec
-	latency    prometheus.Histogram
+	latency    *latencies
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -51,11 +51,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		stalls:     vector("stalls_total", "Stalls of a shard's feed by reason.", "reason"),
 		streams:    gauge("streams", "Viewers with an interest in the shard, or with one that ended just now."),
 		interests:  gauge("interests", "Targets that are watched, summed over viewers."),
-		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: space, Subsystem: system, Name: "delivery_seconds",
-			Help:    "From the keeper's observation of a change to its publication.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}),
+		latency: newLatencies(prometheus.BuildFQName(space, system, "delivery_seconds"),
+			"From the keeper's observation of a change to its publication.",
+			5*time.Millisecond, 10*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond,
+			500*time.Millisecond, time.Second, 2500*time.Millisecond, 5*time.Second, 10*time.Second, 30*time.Second),
 	}
 	if r == nil {
 		return m, nil
@@ -73,9 +72,5 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 func (m *metrics) published(sent message, now time.Time) {
 	m.messages.Inc()
 	m.events.Add(float64(sent.told))
-	for _, observed := range sent.observed {
-		if observed != 0 {
-			m.latency.Observe(max(0, rollcall.MicrosOf(now).Sub(observed).Seconds()))
-		}
-	}
+	m.latency.observe(rollcall.MicrosOf(now), sent.observed)
 }

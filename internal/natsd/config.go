@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -43,6 +44,9 @@ type Config struct {
 	SyncInterval time.Duration
 	// Logger takes the server's own messages; nil discards them.
 	Logger *slog.Logger
+	// PageRefused hears of every page that is not let in because of its origin, with the
+	// server's reason; nil for nobody. It must not block.
+	PageRefused func(reason string)
 }
 
 // Errors of Start.
@@ -68,8 +72,32 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// Check finds what [Start] would refuse before anything is made on disk: addresses that
+// others must not reach or that are taken, files of TLS, origins. Of the Operator it
+// only matters whether there is one.
+func (c Config) Check() error {
+	c, err := c.withDefaults()
+	if err != nil {
+		return err
+	}
+	o, err := c.listeners()
+	if err != nil {
+		return err
+	}
+	return probe(o)
+}
+
 // options translates the configuration for nats-server.
 func (c Config) options() (*server.Options, error) {
+	o, err := c.listeners()
+	if err == nil && c.Operator != nil {
+		err = c.Operator.apply(o, c.StoreDir)
+	}
+	return o, err
+}
+
+// listeners are the options of a server that believes anybody.
+func (c Config) listeners() (*server.Options, error) {
 	o := &server.Options{
 		JetStream: true, StoreDir: c.StoreDir, SyncInterval: c.SyncInterval,
 		MaxPayload: c.MaxPayload, NoSigs: true, DontListen: c.Listen == "",
@@ -85,6 +113,9 @@ func (c Config) options() (*server.Options, error) {
 		if w.Host, w.Port, err = c.address(c.WebSocket); err != nil {
 			return nil, err
 		}
+		if err := checkOrigins(c.Origins); err != nil {
+			return nil, err
+		}
 		w.NoTLS, w.AllowedOrigins, w.SameOrigin = c.TLS == nil, c.Origins, len(c.Origins) == 0
 	}
 	if c.TLS != nil {
@@ -92,12 +123,18 @@ func (c Config) options() (*server.Options, error) {
 			return nil, err
 		}
 	}
-	if c.Operator != nil {
-		if err := c.Operator.apply(o, c.StoreDir); err != nil {
-			return nil, err
+	return o, nil
+}
+
+// checkOrigins refuses what no browser sends as the origin of a page.
+func checkOrigins(origins []string) error {
+	for _, origin := range origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" {
+			return fmt.Errorf("%w: origin %q is not like https://example.org or http://127.0.0.1:8080", ErrConfig, origin)
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // address splits an address for nats-server, which takes port −1 for any free one.

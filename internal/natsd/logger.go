@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 )
 
 // A logger hands the server's messages on and keeps the first fatal one, which is
 // the server's only way to say that it did not start.
 type logger struct {
-	log *slog.Logger
+	log         *slog.Logger
+	pageRefused func(reason string)
 
 	mu    sync.Mutex
 	first error
@@ -19,9 +21,18 @@ type logger struct {
 // Noticef is for the server's start banner and the like; nobody needs it usually.
 func (l *logger) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 func (l *logger) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
-func (l *logger) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
 func (l *logger) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
 func (l *logger) Tracef(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+
+// Errorf also finds the pages that are not let in, which nats-server tells in no other
+// way.
+func (l *logger) Errorf(format string, v ...any) {
+	l.write(slog.LevelError, format, v)
+	const refused = "origin not allowed"
+	if l.pageRefused != nil && strings.Contains(format, refused) {
+		l.pageRefused(fmt.Sprintf(format, v...))
+	}
+}
 
 func (l *logger) Fatalf(format string, v ...any) {
 	l.write(slog.LevelError, format, v)

@@ -68,7 +68,7 @@ func start(cfg Config, options *server.Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	log := &logger{log: cfg.Logger}
+	log := &logger{log: cfg.Logger, pageRefused: cfg.PageRefused}
 	inner.SetLoggerV2(log, false, false, false)
 	inner.Start() // returns when it accepts clients, or after a fatal message
 	if err := log.fatal(); err != nil {

@@ -195,3 +195,33 @@ func TestServerLogsThroughTheLogger(t *testing.T) {
 		t.Errorf("logged: %q", out.String())
 	}
 }
+
+// What Start would refuse is found before anything is made.
+func TestCheckMakesNothing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := filepath.Join(t.TempDir(), "data")
+	for what, tc := range map[string]struct {
+		cfg  natsd.Config
+		want error
+	}{
+		"good":             {natsd.Config{StoreDir: dir, Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", Origins: []string{"https://your.site"}}, nil},
+		"no directory":     {natsd.Config{}, natsd.ErrConfig},
+		"the wide world":   {natsd.Config{StoreDir: dir, Listen: "0.0.0.0:0", Operator: &natsd.Operator{}}, natsd.ErrConfig},
+		"no certificate":   {natsd.Config{StoreDir: dir, TLS: &natsd.TLS{}}, natsd.ErrConfig},
+		"not an origin":    {natsd.Config{StoreDir: dir, WebSocket: "127.0.0.1:0", Origins: []string{"your.site"}}, natsd.ErrConfig},
+		"a page's address": {natsd.Config{StoreDir: dir, WebSocket: "127.0.0.1:0", Origins: []string{"https://your.site/chat"}}, natsd.ErrConfig},
+		"taken":            {natsd.Config{StoreDir: dir, Listen: taken.Addr().String()}, natsd.ErrListen},
+		"taken for pages":  {natsd.Config{StoreDir: dir, WebSocket: taken.Addr().String()}, natsd.ErrListen},
+	} {
+		if err := tc.cfg.Check(); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the directory was made")
+	}
+}

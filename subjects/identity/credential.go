@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 // A Credential proves to a server who its owner is. Its seed is a secret.
@@ -25,6 +27,20 @@ type Credential struct {
 
 // InboxPrefix is where the owner's inboxes are; no others are permitted.
 func (c Credential) InboxPrefix() string { return Inbox(c.Role, c.Name) }
+
+// IDs are the ids that the credential was minted for: one, or user and device of a
+// device.
+func (c Credential) IDs() ([]string, error) {
+	var ids []string
+	for token := range strings.SplitSeq(c.Name, ".") {
+		id, err := subjects.ParseToken(token)
+		if err != nil {
+			return nil, fmt.Errorf("%w: name %q: %w", ErrCredential, c.Name, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
 
 // File is the text of a credentials file, as every NATS client reads it.
 func (c Credential) File() ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -383,5 +384,21 @@ func TestRotationReplacesOneKey(t *testing.T) {
 	}
 	if _, err := a.Rotate("king"); !errors.Is(err, identity.ErrRole) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestCredentialTellsItsIDs(t *testing.T) {
+	for _, want := range [][]string{{"alice"}, {"a.b"}, {"*", "phone 1"}} {
+		var name []string
+		for _, id := range want {
+			name = append(name, subjects.Token(id))
+		}
+		got, err := identity.Credential{Name: strings.Join(name, ".")}.IDs()
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v: %v, %v", want, got, err)
+		}
+	}
+	if ids, err := (identity.Credential{Name: "=!"}).IDs(); !errors.Is(err, identity.ErrCredential) {
+		t.Errorf("a name that is none: %v, %v", ids, err)
 	}
 }

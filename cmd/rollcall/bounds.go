@@ -12,7 +12,7 @@ import (
 
 // timing chooses parameters: a preset, and changes to it.
 type timing struct {
-	Preset string   `default:"" enum:",default,tight,mobile,worker" placeholder:"NAME" help:"Timing to start from: default, tight, mobile or worker."`
+	Preset string   `placeholder:"NAME" help:"Timing to start from: default, tight, mobile or worker."`
 	Set    []string `sep:"none" placeholder:"NAME=VALUE" help:"Change a parameter; seconds or a duration such as 1m30s. Repeatable. Names: heartbeat, jitter, idle_timeout, check_interval, renewal, lease_ttl, sweep, debounce, outage, buffer."`
 }
 
@@ -22,7 +22,7 @@ func (t timing) chosen() bool { return t.Preset != "" || len(t.Set) > 0 }
 func (t timing) params() (rollcall.Params, []string, error) {
 	p, err := rollcall.Preset(t.Preset)
 	if err != nil {
-		return p, nil, err
+		return p, nil, fmt.Errorf("%w: --preset: %w", errUsage, err)
 	}
 	for _, change := range t.Set {
 		name, value, found := strings.Cut(change, "=")

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rollcall-io/rollcall/internal/lab"
 )
 
 // output is a writer that a test can read while a command writes.
@@ -197,7 +202,7 @@ func TestUpRefusesASecondOnTheSameData(t *testing.T) {
 
 func TestUpRefusesTheWideWorld(t *testing.T) {
 	code, _, errs := command(t, "up", "--data", t.TempDir(), "--listen", "0.0.0.0:0")
-	if code != exitFailed || !strings.Contains(errs, "loopback") {
+	if code != exitUsage || !strings.Contains(errs, "loopback") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }
@@ -213,7 +218,12 @@ func TestMistakesGetOneClearLine(t *testing.T) {
 		{"bounds --set lease_ttl=50", exitUsage, "lease_ttl 50s is not above the longest renewal 1m6s"},
 		{"bounds --set nonsense=1", exitUsage, `no parameter "nonsense"`},
 		{"bounds --set lease_ttl", exitUsage, "not NAME=VALUE"},
-		{"bounds --preset weird", exitUsage, "preset"},
+		{"bounds --preset weird", exitUsage, `--preset: unknown preset "weird" (known: default, tight, mobile, worker)`},
+		{"policy block x", exitUsage, "`rollcall policy block --help` explains"},
+		{"who --tls-cert " + trace + " ann", exitUsage, "--tls-cert and --tls-key belong together"},
+		{"who --viewer " + strings.Repeat("v", 129) + " ann", exitUsage, "rollcall: --viewer: invalid id"},
+		{"up --prefix a.b", exitUsage, "prefix"},
+		{"up --data " + filepath.Join(t.TempDir(), "d") + " --origin your.site", exitUsage, `origin "your.site" is not like`},
 		{"up --set idle_timeout=20", exitUsage, "idle_timeout"},
 		{"nonsense", exitUsage, "nonsense"},
 		{"who", exitUsage, "user"},
@@ -259,6 +269,11 @@ func TestHelpTellsEveryCommand(t *testing.T) {
 			t.Errorf("%s: %d, %s, %s", args, code, out, errs)
 		}
 	}
+	for _, args := range []string{"help", "help policy block"} {
+		if code, out, errs := command(t, strings.Fields(args)...); code != 0 || !strings.Contains(out, "Usage: rollcall") || errs != "" {
+			t.Errorf("%s: %d, %s, %s", args, code, out, errs)
+		}
+	}
 	if code, out, _ := command(t); code != 0 || !strings.Contains(out, "Commands:") {
 		t.Errorf("without arguments: %d, %s", code, out)
 	}
@@ -279,7 +294,7 @@ func TestKeysAreFoundWhereTheFabricRuns(t *testing.T) {
 		t.Errorf("who: %d, %q, %s", code, out, errs)
 	}
 	t.Chdir(t.TempDir()) // elsewhere there are none
-	if code, _, errs := command(t, "who", "-s", url, "bob"); code != exitFailed || !strings.Contains(errs, "refuses the credential") {
+	if code, _, errs := command(t, "who", "-s", url, "bob"); code != exitFailed || !strings.Contains(errs, "there are no keys in ") {
 		t.Errorf("without keys: %d, %s", code, errs)
 	}
 }
@@ -353,7 +368,103 @@ func TestMetricsOfUp(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("up ended with %d", code)
 	}
-	if code, _, errs := command(t, "up", "--data", t.TempDir(), "--metrics", "0.0.0.0:0"); code != exitFailed || !strings.Contains(errs, "loopback") {
+	if code, _, errs := command(t, "up", "--data", t.TempDir(), "--metrics", "0.0.0.0:0"); code != exitUsage || !strings.Contains(errs, "loopback") {
 		t.Errorf("%d, %s", code, errs)
+	}
+}
+
+// A start that is refused leaves nothing behind, least of all keys.
+func TestUpRefusedMakesNothing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cert, _ := lab.NewCA(t).Issue("server")
+	for _, tc := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"--listen nonsense", exitUsage, "nonsense"},
+		{"--listen 127.0.0.1:99999", exitUsage, "port must be"},
+		{"--listen 127.0.0.1:0 --websocket 0.0.0.0:0", exitUsage, "loopback"},
+		{"--listen 127.0.0.1:0 --websocket off --tls-cert " + cert, exitUsage, "both a certificate and its key"},
+		{"--listen 127.0.0.1:0 --websocket off --metrics 0.0.0.0:0", exitUsage, "loopback"},
+		{"--listen " + taken.Addr().String() + " --websocket off", exitFailed, "--listen and --websocket name other addresses"},
+		{"--listen 127.0.0.1:0 --websocket " + taken.Addr().String(), exitFailed, "is another server running?"},
+		{"--listen 127.0.0.1:0 --websocket off --metrics " + taken.Addr().String(), exitFailed, "--metrics names another"},
+	} {
+		data := filepath.Join(t.TempDir(), "data")
+		code, out, errs := command(t, append([]string{"up", "--data", data}, strings.Fields(tc.args)...)...)
+		if code != tc.code || out != "" || !strings.Contains(errs, tc.says) || strings.Count(errs, "\n") != 1 || strings.Contains(errs, "natsd") {
+			t.Errorf("up %s: %d, want %d; %q does not say %q", tc.args, code, tc.code, errs, tc.says)
+		}
+		if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("up %s left %s behind: %v", tc.args, data, err)
+		}
+	}
+}
+
+// Pages may connect only from origins that were named; up says so, also when one is refused.
+func TestUpSaysWhichPagesMayConnect(t *testing.T) {
+	if says := upSays(t, "--data", t.TempDir()); !regexp.MustCompile(`ws://\S+ \(pages: none; --origin URL`).MatchString(says) || strings.Contains(says, sample) {
+		t.Error(says)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0", "--origin", "https://your.site"}, console{out, errs})
+	}()
+	address := out.await(t, `ws://(\S+) \(pages of https://your\.site\)`)
+	for origin, want := range map[string]int{"https://your.site": http.StatusSwitchingProtocols, "https://other.site": http.StatusForbidden} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Origin": origin,
+		} {
+			request.Header.Set(name, value)
+		}
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %s", origin, response.Status)
+		}
+	}
+	errs.await(t, "a page is refused; --origin URL")
+	stop()
+	<-ended
+}
+
+func TestPlainErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"usage: rollcall: invalid id: x":                          "invalid id: x",
+		"keydir: damaged: stat f":                                 "damaged: stat f",
+		"refuses (nats: Authorization Violation); and":            "refuses (Authorization Violation); and",
+		`edge "g1": edge: replaced`:                               `edge "g1": replaced`,
+		"usage: t.csv: line 3: edge: rollcall: invalid id":        "t.csv: line 3: edge: invalid id",
+		"the keeper has ended: keeper: rollcall: shard not owned": "the keeper has ended: shard not owned",
+	} {
+		if got := plain(errors.New(text)); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestInitPrintsInOneOrder(t *testing.T) {
+	lines := []string{"keys k", "account A", "signing key of role edge", "signing key of role viewer", "bucket b_2", "bucket b_10", "stream S_0", "every stream and bucket"}
+	out := newOutput()
+	l := newTally(out, false)
+	for i := range lines {
+		l.note(lines[(i*3+5)%len(lines)], "made")
+	}
+	l.print()
+	if got, want := out.String(), "made  "+strings.Join(lines, "\nmade  ")+"\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,7 +22,33 @@ type target struct {
 	Server  string `short:"s" env:"NATS_URL" placeholder:"URL" help:"NATS server (default: nats://127.0.0.1:4222)."`
 	Creds   string `env:"NATS_CREDS" type:"existingfile" placeholder:"FILE" help:"Credentials file (default: one that is minted with the keys)."`
 	Context string `env:"NATS_CONTEXT" placeholder:"NAME" help:"NATS context, as made by 'nats context'."`
+	clientTLS
+}
+
+// clientTLS is whom to believe to be the server, and how to prove to it where the command
+// runs.
+type clientTLS struct {
 	TLSCA   string `name:"tls-ca" type:"existingfile" placeholder:"FILE" help:"Certificate of the authority that the server's must come from (default: the system's)."`
+	TLSCert string `name:"tls-cert" type:"existingfile" placeholder:"FILE" help:"Certificate to show to a server that asks for one (up --tls-client-ca)."`
+	TLSKey  string `name:"tls-key" type:"existingfile" placeholder:"FILE" help:"Its key."`
+}
+
+// options reads the files, so that what is wrong with one is not blamed on the server.
+func (c clientTLS) options() ([]nats.Option, error) {
+	var options []nats.Option
+	if c.TLSCA != "" {
+		options = append(options, nats.RootCAs(c.TLSCA))
+	}
+	if c.TLSCert == "" && c.TLSKey == "" {
+		return options, nil
+	}
+	if c.TLSCert == "" || c.TLSKey == "" {
+		return nil, fmt.Errorf("%w: --tls-cert and --tls-key belong together", errUsage)
+	}
+	if _, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey); err != nil {
+		return nil, fmt.Errorf("%w: --tls-cert and --tls-key: %w", errUsage, err)
+	}
+	return append(options, nats.ClientCert(c.TLSCert, c.TLSKey)), nil
 }
 
 // keyring is where the keys are.
@@ -62,28 +91,40 @@ func (k keyring) authority() (*identity.Authority, error) {
 	return authority, err
 }
 
-// connectAs opens a connection, as the party with this role and name if no credential
-// is given, that survives whatever happens to the server later.
-func (r remote) connectAs(part string, role identity.Role, ids ...string) (*nats.Conn, error) {
+// connectAs opens a connection, as this party if no credential is given, that survives
+// whatever happens to the server later. A credential that may not do what the party must
+// is refused at once: the server would only keep silent.
+func (r remote) connectAs(std console, part string, p party) (*nats.Conn, error) {
 	options := append(patient(part), nats.Timeout(5*time.Second))
-	if r.Creds == "" && r.Context == "" {
-		authority, err := r.authority()
-		if err != nil {
+	if r.Creds != "" {
+		if err := p.check(r.Creds); err != nil {
 			return nil, err
 		}
-		if authority != nil {
-			minted, err := as(authority.Issuer(), shift, role, ids...)
-			if err != nil {
-				return nil, err
-			}
-			options = append(options, minted...)
-		}
 	}
-	return r.dial(options)
+	if r.Creds != "" || r.Context != "" {
+		return r.dial(std, options)
+	}
+	authority, err := r.authority()
+	if err != nil {
+		return nil, err
+	}
+	if authority == nil {
+		nc, err := r.dial(std, options)
+		if refused(err) && !strings.Contains(r.url(), "@") {
+			return nil, fmt.Errorf("the server at %s asks for a credential, and there are %w", r.url(), errNoKeys())
+		}
+		return nc, err
+	}
+	minted, err := as(authority.Issuer(), shift, p.role, p.ids...)
+	if err != nil {
+		return nil, err
+	}
+	return r.dial(std, append(options, minted...))
 }
 
 // dial connects with what the flags say.
-func (t target) dial(options []nats.Option) (*nats.Conn, error) {
+func (t target) dial(std console, options []nats.Option) (*nats.Conn, error) {
+	options = append([]nats.Option{complaints(std.logger(slog.LevelWarn))}, options...)
 	if t.Creds != "" {
 		given, err := credsFile(t.Creds)
 		if err != nil {
@@ -91,9 +132,11 @@ func (t target) dial(options []nats.Option) (*nats.Conn, error) {
 		}
 		options = append(options, given...)
 	}
-	if t.TLSCA != "" {
-		options = append(options, nats.RootCAs(t.TLSCA))
+	secure, err := t.clientTLS.options()
+	if err != nil {
+		return nil, err
 	}
+	options = append(options, secure...)
 	if t.Context != "" {
 		nc, _, err := natscontext.Connect(t.Context, options...)
 		if err != nil {
@@ -101,15 +144,45 @@ func (t target) dial(options []nats.Option) (*nats.Conn, error) {
 		}
 		return nc, nil
 	}
-	server := t.url()
-	nc, err := nats.Connect(server, options...)
-	switch {
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return nil, fmt.Errorf("the server at %s refuses the credential (%w); --creds FILE shows another, --keys DIR mints one", server, err)
-	case err != nil:
-		return nil, fmt.Errorf("no server at %s (%w); `rollcall up` starts one, --server names another", server, err)
+	nc, err := nats.Connect(t.url(), options...)
+	if err != nil {
+		return nil, unreachable(t.url(), err)
 	}
 	return nc, nil
+}
+
+// refused says whether a server did not take a credential.
+func refused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)
+}
+
+// unreachable says why there is no connection, and what helps.
+func unreachable(server string, err error) error {
+	var untrusted *tls.CertificateVerificationError
+	var alert tls.AlertError
+	var hint string
+	switch {
+	case refused(err):
+		return fmt.Errorf("the server at %s refuses the credential (%w); --creds FILE shows another, --keys DIR mints one", server, err)
+	case errors.As(err, &untrusted):
+		return fmt.Errorf("the certificate of the server at %s is not trusted (%w); --tls-ca FILE names the authority that it is from", server, err)
+	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
+		return fmt.Errorf("the server at %s refuses the handshake (%w); if it asks for a certificate, --tls-cert and --tls-key show one", server, err)
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return fmt.Errorf("the server at %s has no TLS (%w)", server, err)
+	case server == defaultServer:
+		hint = "`rollcall up` starts one, "
+	}
+	return fmt.Errorf("no server at %s (%w); %s--server names another", server, err, hint)
+}
+
+// severed replaces the reason for which a connection has ended for good, if its
+// credential is the cause.
+func severed(nc *nats.Conn, err error) error {
+	if err != nil && nc.IsClosed() && refused(nc.LastError()) {
+		return fmt.Errorf("the credential was revoked or has expired (%w)", nc.LastError())
+	}
+	return err
 }
 
 func (t target) url() string {
@@ -146,6 +219,18 @@ func patient(name string) []nats.Option {
 		nats.ReconnectWait(500 * time.Millisecond), nats.ReconnectJitter(500*time.Millisecond, time.Second),
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), nats.ReconnectBufSize(-1),
 	}
+}
+
+// complaints has the errors of a connection logged, which nats.go writes to stderr
+// otherwise.
+func complaints(log *slog.Logger) nats.Option {
+	return nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+		attrs := []any{"err", plain(err)}
+		if sub != nil {
+			attrs = append(attrs, "subject", sub.Subject)
+		}
+		log.Warn("NATS connection", attrs...)
+	})
 }
 
 // listenerTLS is how the listeners prove who they are.

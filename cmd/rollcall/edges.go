@@ -17,6 +17,7 @@ import (
 // edges are the edge processes of a replay, each with a connection of its own.
 type edges struct {
 	ctx    context.Context
+	std    console
 	remote remote
 	fail   context.CancelCauseFunc // hears of an edge that ends by itself
 
@@ -25,13 +26,13 @@ type edges struct {
 	nodes   map[string]*edge.Node
 }
 
-func newEdges(ctx context.Context, r remote, fail context.CancelCauseFunc) *edges {
-	return &edges{ctx: ctx, remote: r, fail: fail, nodes: make(map[string]*edge.Node)}
+func newEdges(ctx context.Context, std console, r remote, fail context.CancelCauseFunc) *edges {
+	return &edges{ctx: ctx, std: std, remote: r, fail: fail, nodes: make(map[string]*edge.Node)}
 }
 
 // start starts an edge and waits until it takes connections.
 func (e *edges) start(ctx context.Context, id string) (trace.Gateway, error) {
-	nc, err := e.remote.connectAs("edge "+id, identity.Edge, id)
+	nc, err := e.remote.connectAs(e.std, "edge "+id, party{role: identity.Edge, ids: []string{id}, does: "speak for the edge " + id})
 	if err != nil {
 		return trace.Gateway{}, err
 	}
@@ -57,7 +58,7 @@ func (e *edges) start(ctx context.Context, id string) (trace.Gateway, error) {
 func (e *edges) run(ctx context.Context, id string, node *edge.Node, nc *nats.Conn) {
 	defer nc.Close()
 	if err := node.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		e.fail(fmt.Errorf("edge %q: %w", id, err))
+		e.fail(fmt.Errorf("edge %q: %w", id, severed(nc, err)))
 		e.forget(id)
 	}
 }

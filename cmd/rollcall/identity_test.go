@@ -202,7 +202,7 @@ func TestInitExplainsAServerWithoutAccounts(t *testing.T) {
 		t.Errorf("dry: %d, %q, %q, %v", code, out, errs, err)
 	}
 	code, out, errs = command(t, "init", "-s", url, "--keys", keys)
-	if code != exitFailed || !strings.Contains(errs, "nothing is prepared yet") {
+	if code != exitFailed || !strings.Contains(errs, "keys are in "+keys) || !strings.Contains(errs, "run init again") {
 		t.Errorf("%d, %s", code, errs)
 	}
 	authority, err := keydir.Read(keys)
@@ -376,7 +376,7 @@ func TestUpWithTLS(t *testing.T) {
 	if code, _, errs := command(t, "who", "-s", url, "--tls-ca", ca.File, "ann"); code != exitFailed || !strings.Contains(errs, "nothing is known of ann") {
 		t.Errorf("who: %d, %s", code, errs)
 	}
-	if code, _, errs := command(t, "who", "-s", url, "ann"); code != exitFailed || !strings.Contains(errs, "certificate") {
+	if code, _, errs := command(t, "who", "-s", url, "ann"); code != exitFailed || !strings.Contains(errs, "is not trusted") || !strings.Contains(errs, "--tls-ca FILE") || strings.Contains(errs, "rollcall up") {
 		t.Errorf("who does not know the authority: %d, %s", code, errs)
 	}
 	page := regexp.MustCompile(`https://\S+/metrics`).FindString(says)
@@ -435,5 +435,107 @@ func TestRotateASigningKey(t *testing.T) {
 	code, out, errs := command(t, "init", "-s", url)
 	if got := outcomes(out); code != 0 || len(got) != 1 || got["kept"] == 0 {
 		t.Errorf("init finds %v: %d, %s", got, code, errs)
+	}
+}
+
+// What a credential may not do is said at once, before the server is asked.
+func TestCredentialsThatMayNotDoIt(t *testing.T) {
+	url := up(t, "--data", t.TempDir())
+	dir := t.TempDir()
+	mint := func(role string, args ...string) string {
+		path := filepath.Join(dir, role+".creds")
+		if code, _, errs := command(t, append([]string{"token", role, "--out", path}, args...)...); code != 0 {
+			t.Fatal(errs)
+		}
+		return path
+	}
+	vera, shop, edge, root := mint("viewer", "--user", "v.era"), mint("backend", "--id", "shop"), mint("edge", "--id", "g1"), mint("operator", "--id", "root")
+	for _, tc := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"who ann --viewer me --creds " + vera, exitUsage, "the viewer v.era, which may not look as the viewer me"},
+		{"who ann --creds " + shop, exitUsage, "the backend shop, which may not look"},
+		{"watch ann --viewer me --creds " + edge, exitUsage, "the edge g1, which may not look"},
+		{"watch ann --creds " + shop, exitUsage, "--viewer"},
+		{"policy block ann me --creds " + vera, exitUsage, "may not change the policy of ann by block; that takes one of a backend, of the viewer ann or of an operator"},
+		{"policy join v.era g --creds " + vera, exitUsage, "may not change the policy of v.era by join"},
+		{"keeper --creds " + shop, exitUsage, "may not run a keeper"},
+		{"replay --creds " + edge + " " + writeTrace(t, smallTrace), exitUsage, "may not play"},
+		{"who v.era --creds " + vera, exitFailed, "nothing is known of v.era"}, // as itself
+		{"who ann --creds " + root, exitFailed, "nothing is known of ann"},
+		{"policy block v.era me --creds " + vera, 0, ""},
+		{"policy join v.era g --creds " + shop, 0, ""},
+		{"watch v.era --for 1s --creds " + vera, 0, ""},
+	} {
+		begin := time.Now()
+		code, _, errs := command(t, append(strings.Fields(tc.args), "-s", url)...)
+		if code != tc.code || !strings.Contains(errs, tc.says) || strings.Contains(errs, "iolation") {
+			t.Errorf("rollcall %s: %d, want %d; %q does not say %q", tc.args, code, tc.code, errs, tc.says)
+		}
+		if took := time.Since(begin); took > answerTimeout/2 {
+			t.Errorf("rollcall %s took %s", tc.args, took)
+		}
+	}
+}
+
+// A keeper is called as its credential says.
+func TestPartsAreNamedByTheirCredential(t *testing.T) {
+	makeKeys(t)
+	path := filepath.Join(t.TempDir(), "k.creds")
+	if code, _, errs := command(t, "token", "keeper", "--id", "k.1", "--out", path); code != 0 {
+		t.Fatal(errs)
+	}
+	if got := nameIn(path, identity.Keeper); got != "k.1" {
+		t.Errorf("the keeper is called %q", got)
+	}
+	if got := nameIn(path, identity.Viewer); got != "" {
+		t.Errorf("a keeper's credential names the viewer %q", got)
+	}
+}
+
+// Who watches when its credential is revoked hears why it ends.
+func TestRevocationEndsAWatch(t *testing.T) {
+	url := up(t, "--data", t.TempDir())
+	creds := filepath.Join(t.TempDir(), "me.creds")
+	if code, _, errs := command(t, "token", "viewer", "--user", "me", "--out", creds); code != 0 {
+		t.Fatal(errs)
+	}
+	errs, ended := newOutput(), make(chan int, 1)
+	go func() {
+		ended <- run(t.Context(), []string{"watch", "ann", "-s", url, "--creds", creds, "--for", "30s"}, console{newOutput(), errs})
+	}()
+	errs.await(t, "watching as me")
+	if code, _, errs := command(t, "token", "revoke", "-s", url, "--user", "me"); code != 0 {
+		t.Fatal(errs)
+	}
+	if code := <-ended; code != exitFailed || !strings.Contains(errs.String(), "the credential was revoked or has expired") || strings.Contains(errs.String(), "nats: ") {
+		t.Errorf("%d, %s", code, errs)
+	}
+}
+
+// Where the server asks for certificates, commands show one.
+func TestCommandsShowTheirCertificate(t *testing.T) {
+	ca := lab.NewCA(t)
+	cert, key := ca.Issue("server")
+	clientCert, clientKey := ca.Issue("client")
+	says := upSays(t, "--data", t.TempDir(), "--websocket", "off", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File)
+	if !strings.Contains(says, "--tls-cert CLIENT.pem") {
+		t.Error(says)
+	}
+	url := regexp.MustCompile(`tls://\S+`).FindString(says)
+	mutual := []string{"-s", url, "--tls-ca", ca.File, "--tls-cert", clientCert, "--tls-key", clientKey}
+	if code, _, errs := command(t, append([]string{"who", "ann"}, mutual...)...); code != exitFailed || !strings.Contains(errs, "nothing is known of ann") {
+		t.Errorf("who: %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, append([]string{"token", "revoke", "--user", "ann"}, mutual...)...); code != 0 {
+		t.Errorf("revoke: %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, "who", "ann", "-s", url, "--tls-ca", ca.File); code != exitFailed || !strings.Contains(errs, "--tls-cert and --tls-key show one") {
+		t.Errorf("without a certificate: %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, append([]string{"who", "ann"}, append(mutual[:4:4], "--tls-cert", cert, "--tls-key", clientKey)...)...); code != exitUsage || !strings.Contains(errs, "--tls-key") {
+		t.Errorf("another's key: %d, %s", code, errs)
 	}
 }

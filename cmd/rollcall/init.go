@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -59,7 +62,7 @@ func (c *initCmd) Run(ctx context.Context, std console) error {
 		Report: func(what string, done fabric.Done) { l.note(what, string(done)) },
 	}
 	if c.NoAccounts {
-		nc, err := target{Server: c.Server, Creds: c.Creds, Context: c.Context, TLSCA: c.TLSCA}.dial(briefly("init"))
+		nc, err := target{Server: c.Server, Creds: c.Creds, Context: c.Context, clientTLS: c.clientTLS}.dial(std, briefly("init"))
 		if err != nil {
 			return err
 		}
@@ -83,7 +86,7 @@ func (c *initCmd) prepare(ctx context.Context, std console, l *tally, config fab
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
-	system, err := c.manage(authority)
+	system, err := c.manage(std, authority)
 	if err != nil {
 		return err
 	}
@@ -106,12 +109,12 @@ func (c *initCmd) prepare(ctx context.Context, std console, l *tally, config fab
 		l.note("every stream and bucket", string(fabric.Made))
 		return err
 	}
-	return c.settle(ctx, system, authority, names, first, l, config)
+	return c.settle(ctx, std, system, authority, names, first, l, config)
 }
 
 // settle makes the fabric in the account, and gives every role its rights there. Only
 // the fabric knows how many shards it has, and a new account must be there before.
-func (c *initCmd) settle(ctx context.Context, system *nats.Conn, authority *identity.Authority, names subjects.Names, first bool, l *tally, config fabric.Config) error {
+func (c *initCmd) settle(ctx context.Context, std console, system *nats.Conn, authority *identity.Authority, names subjects.Names, first bool, l *tally, config fabric.Config) error {
 	asking, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	if first {
@@ -125,7 +128,7 @@ func (c *initCmd) settle(ctx context.Context, system *nats.Conn, authority *iden
 	if err != nil {
 		return err
 	}
-	nc, err := target{Server: c.Server, TLSCA: c.TLSCA}.dial(append(briefly("init"), options...))
+	nc, err := target{Server: c.Server, clientTLS: c.clientTLS}.dial(std, append(briefly("init"), options...))
 	if err != nil {
 		return err
 	}
@@ -144,12 +147,12 @@ func (c *initCmd) settle(ctx context.Context, system *nats.Conn, authority *iden
 	return nil
 }
 
+// dir is where the keys are, or will be.
+func (c *initCmd) dir() string { return cmp.Or(c.Keys, defaultKeys()) }
+
 // keys finds the keys or makes them. Those for another's operator hold none of ours.
 func (c *initCmd) keys(l *tally) (authority *identity.Authority, made bool, err error) {
-	dir := c.Keys
-	if dir == "" {
-		dir = defaultKeys()
-	}
+	dir := c.dir()
 	authority, err = keydir.Read(dir)
 	switch {
 	case err == nil:
@@ -189,7 +192,8 @@ func (c *initCmd) explain(std console, authority *identity.Authority, made bool,
 		return errors.Join(cause, err)
 	}
 	fmt.Fprintf(std.out, `# The server asks nobody for a credential, or takes no accounts over this connection. Include this in its configuration, start it
-# again, and run init again. What it stores for clients without an account stays behind, in the account $G.
+# again, and run init again. "./accounts" is relative to the directory in which the server is started: better name a whole path.
+# What it stores for clients without an account stays behind, in the account $G.
 operator: %s
 system_account: %s
 resolver {
@@ -201,7 +205,7 @@ resolver_preload {
   %s: %s
 }
 `, bare.Operator, authority.System(), authority.System(), bare.System, authority.Account(), bare.Account)
-	return fmt.Errorf("nothing is prepared yet: %w; --no-accounts goes without identities", cause)
+	return fmt.Errorf("keys are in %s, and nothing is prepared on the server yet (%w): include what was printed in the server's configuration, start it again, and run init again; --no-accounts goes without identities", c.dir(), cause)
 }
 
 func ensure(ctx context.Context, nc *nats.Conn, config fabric.Config) (fabric.Fabric, error) {
@@ -231,12 +235,33 @@ func newTally(out io.Writer, dryRun bool) *tally { return &tally{out: out, dryRu
 
 func (l *tally) discard() { l.lines = nil }
 
+// print writes the lines in the order in which things are needed, whatever the order in
+// which they were made.
 func (l *tally) print() {
+	slices.SortStableFunc(l.lines, func(a, b [2]string) int {
+		return cmp.Or(rank(a[1])-rank(b[1]), strings.Compare(padded(a[1]), padded(b[1])))
+	})
 	table := tabwriter.NewWriter(l.out, 0, 0, 2, ' ', 0)
 	for _, line := range l.lines {
 		fmt.Fprintf(table, "%s\t%s\n", line[0], line[1])
 	}
 	table.Flush()
+}
+
+// rank sorts keys before the account, the account before what is in it.
+func rank(what string) int {
+	for i, kind := range []string{"keys ", "account ", "former signing key ", "signing key ", "bucket ", "stream "} {
+		if strings.HasPrefix(what, kind) {
+			return i
+		}
+	}
+	return 99
+}
+
+// padded has shard 10 sort after shard 9.
+func padded(what string) string {
+	i := len(strings.TrimRight(what, "0123456789"))
+	return fmt.Sprintf("%s%12s", what[:i], what[i:])
 }
 
 func (l *tally) note(what, done string) {

@@ -6,15 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/identity"
 )
@@ -51,6 +53,13 @@ type console struct {
 	out, err io.Writer
 }
 
+// timeLayout is how times are printed, which are local.
+const timeLayout = "2006-01-02 15:04:05 MST"
+
+func (std console) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level}))
+}
+
 // exit codes: 1 for what went wrong while working, 2 for what was asked wrongly.
 const (
 	exitFailed      = 1
@@ -67,8 +76,11 @@ func main() {
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string, std console) (code int) {
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help":
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 	exited := errors.New("exited")
 	defer func() { // kong ends the process for --help and usage errors through Exit
@@ -88,7 +100,7 @@ func run(ctx context.Context, args []string, std console) (code int) {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintln(std.err, "rollcall:", err)
+		fmt.Fprintf(std.err, "rollcall: %s; `%s --help` explains\n", plain(err), asked(err))
 		return exitUsage
 	}
 	// The commands on policies are named after their operations, those that mint after
@@ -100,7 +112,7 @@ func run(ctx context.Context, args []string, std console) (code int) {
 		return 0
 	case errors.Is(err, errInterrupted):
 		code = exitInterrupted
-	case errors.Is(err, rollcall.ErrParams), errors.Is(err, errUsage):
+	case errors.Is(err, rollcall.ErrParams), errors.Is(err, natsd.ErrConfig), errors.Is(err, errUsage):
 		code = exitUsage
 	default:
 		code = exitFailed
@@ -109,13 +121,26 @@ func run(ctx context.Context, args []string, std console) (code int) {
 	return code
 }
 
-// plain is an error without the marks that only choose the exit code.
-func plain(err error) string {
-	text := err.Error()
-	for _, mark := range []string{"rollcall: ", errUsage.Error() + ": "} {
-		text = strings.TrimPrefix(text, mark)
+// asked is the command that a mistaken command line names.
+func asked(err error) string {
+	var mistake *kong.ParseError
+	if !errors.As(err, &mistake) || mistake.Context.Selected() == nil {
+		return "rollcall"
 	}
-	return text
+	return mistake.Context.Selected().FullPath()
+}
+
+// Names of packages in front of their errors: good in a log, noise for whoever typed a
+// command. An edge is also a column of traces, where its name must stay.
+var (
+	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|keeper|fanout|bench|nats): )+`)
+	edgeTwice = regexp.MustCompile(`(edge "[^"]*": )edge: `)
+)
+
+// plain is an error without the marks that only choose the exit code, and without names of
+// packages.
+func plain(err error) string {
+	return edgeTwice.ReplaceAllString(packages.ReplaceAllString(err.Error(), "$1"), "$1")
 }
 
 // errUsage marks what was asked wrongly, errInterrupted what was stopped before its

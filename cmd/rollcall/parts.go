@@ -18,7 +18,7 @@ import (
 
 // running is what every command needs that runs one part of a fabric on a NATS system.
 type running struct {
-	ID      string `name:"id" placeholder:"NAME" help:"Names this process (default: host name)."`
+	ID      string `name:"id" placeholder:"NAME" help:"Names this process (default: the name in --creds, else the host's)."`
 	Metrics string `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
 	Verbose bool   `short:"v" help:"Log what the part does."`
 	remote
@@ -30,10 +30,10 @@ func (r running) run(ctx context.Context, std console, role identity.Role, start
 	if r.Verbose {
 		level = slog.LevelInfo
 	}
-	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level}))
+	log := std.logger(level)
 	host, _ := os.Hostname()
-	id := cmp.Or(r.ID, host, string(role))
-	nc, err := r.connectAs(string(role), role, id)
+	id := cmp.Or(r.ID, nameIn(r.Creds, role), host, string(role))
+	nc, err := r.connectAs(std, string(role), party{role: role, ids: []string{id}, anyName: true, does: "run a " + string(role)})
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (r running) run(ctx context.Context, std console, role identity.Role, start
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return part(string(role), run(ctx)) })
+	group.Go(func() error { return part(string(role), severed(nc, run(ctx))) })
 	if metrics != nil {
 		defer metrics.Close()
 		group.Go(func() error { return serveMetrics(ctx, metrics, registry) })
@@ -60,7 +60,9 @@ func (r running) run(ctx context.Context, std console, role identity.Role, start
 type keeperCmd struct{ running }
 
 func (c *keeperCmd) Help() string {
-	return `Runs a keeper on any NATS system that 'rollcall init' has prepared. It takes over all shards; a keeper that ran before ends.`
+	return `Runs a keeper on any NATS system that 'rollcall init' has prepared. Run one: it takes over all shards,
+and a keeper that ran before ends with exit code 1. There is no standby yet, so do not let a supervisor start two again and
+again: they would take over from each other for ever.`
 }
 
 func (c *keeperCmd) Run(ctx context.Context, std console) error {
@@ -79,7 +81,9 @@ type fanoutCmd struct {
 }
 
 func (c *fanoutCmd) Help() string {
-	return `Runs a fanout on any NATS system that 'rollcall init' has prepared. It takes over all shards; a fanout that ran before ends.`
+	return `Runs a fanout on any NATS system that 'rollcall init' has prepared. Run one: it takes over all shards,
+and a fanout that ran before ends with exit code 1. There is no standby yet, so do not let a supervisor start two again and
+again: they would take over from each other for ever.`
 }
 
 func (c *fanoutCmd) Run(ctx context.Context, std console) error {

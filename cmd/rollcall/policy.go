@@ -47,7 +47,7 @@ type amending struct {
 
 // do carries out the operation that the command is named after.
 func (a amending) do(ctx context.Context, std console, op subjects.PolicyOp, r subjects.PolicyRequest) error {
-	nc, err := a.connectAs("policy", identity.Backend, "rollcall-policy")
+	nc, err := a.connectAs(std, "policy", a.party(op))
 	if err != nil {
 		return err
 	}
@@ -69,6 +69,18 @@ func (a amending) do(ctx context.Context, std console, op subjects.PolicyOp, r s
 		return json.NewEncoder(std.out).Encode(p)
 	}
 	return printPolicy(std, p)
+}
+
+// party may carry out the operation: a backend, or the user if it is one of users.
+func (a amending) party(op subjects.PolicyOp) party {
+	p := party{role: identity.Backend, ids: []string{"rollcall-policy"}, anyName: true, does: fmt.Sprintf("change the policy of %s by %s", a.User, op)}
+	if op == subjects.PolicyGet {
+		p.does = "read the policy of " + a.User
+	}
+	if slices.Contains(subjects.UserPolicyOps[:], op) {
+		p.or = &party{role: identity.Viewer, ids: []string{a.User}}
+	}
+	return p
 }
 
 func printPolicy(std console, p subjects.Policy) error {
@@ -104,7 +116,7 @@ func printPolicy(std console, p subjects.Policy) error {
 			words = append(words, fmt.Sprintf("%q", s.Text))
 		}
 		if !s.Until.IsZero() {
-			words = append(words, "until "+s.Until.Local().Format("2006-01-02 15:04:05"))
+			words = append(words, "until "+s.Until.Local().Format(timeLayout))
 		}
 		if s.Priority != 0 {
 			words = append(words, fmt.Sprintf("(priority %d)", s.Priority))

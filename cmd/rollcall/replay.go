@@ -62,7 +62,7 @@ func (c *replayCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return err
 	}
-	nc, err := c.connectAs("replay", identity.Edge, "replay")
+	nc, err := c.connectAs(std, "replay", party{role: identity.Edge, ids: []string{"replay"}, does: "play the edges of a trace and look at them"})
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,12 @@ func (c *replayCmd) Run(ctx context.Context, std console) error {
 	if c.Settle == 0 {
 		c.Settle = found.Params.Bounds().EdgeCrash.Latest + time.Second
 	}
-	r := &replaying{replayCmd: c, events: events, found: found, bar: c.bar(len(events), std), err: std.err}
+	if c.NoBar || !isTerminal(std.err) {
+		played := time.Duration(float64(events[len(events)-1].At) / c.Speed)
+		fmt.Fprintf(std.err, "replaying %d events, which takes %s, and then %s until the last changes are due\n",
+			len(events), played.Round(time.Second), short(c.Settle.Round(time.Second)))
+	}
+	r := &replaying{replayCmd: c, events: events, found: found, bar: c.bar(len(events), std), std: std}
 	if err := r.run(ctx); err != nil {
 		return err
 	}
@@ -128,7 +133,7 @@ type replaying struct {
 	begin  time.Time
 	played atomic.Int64
 	rows   int
-	err    io.Writer
+	std    console
 }
 
 func (r *replaying) run(ctx context.Context) error {
@@ -137,7 +142,7 @@ func (r *replaying) run(ctx context.Context) error {
 		return err
 	}
 	watcher := seeing{remote: r.remote}
-	err = watcher.see(ctx, "replay", func(ctx context.Context, client *viewer.Client) error {
+	err = watcher.see(ctx, r.std, "replay", func(ctx context.Context, client *viewer.Client) error {
 		first, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		if err := client.Watch(first, trace.Users(r.events)...); err != nil {
@@ -177,7 +182,7 @@ func (r *replaying) output() (*csv.Writer, func() error, error) {
 func (r *replaying) play(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	edges := newEdges(context.WithoutCancel(ctx), r.remote, fail)
+	edges := newEdges(context.WithoutCancel(ctx), r.std, r.remote, fail)
 	player := trace.Player{
 		Params: r.found.Params, Speed: r.Speed, Seed: uint64(time.Now().UnixNano()),
 		Start: edges.start, Played: func(int) { r.played.Add(1) },
@@ -185,7 +190,7 @@ func (r *replaying) play(ctx context.Context) error {
 	drawing := r.draw(ctx)
 	err := player.Play(ctx, r.events)
 	if err == nil {
-		fmt.Fprintf(r.err, "all events played; staying %s for the last changes\n", short(r.Settle.Round(time.Second)))
+		fmt.Fprintf(r.std.err, "all events played; staying %s for the last changes\n", short(r.Settle.Round(time.Second)))
 		retry.Pause(ctx, r.Settle)
 	}
 	cause := context.Cause(ctx)

@@ -74,7 +74,7 @@ func (m minting) mint(std console, ttl time.Duration, role identity.Role, ids ..
 	if err := writeSecret(m.Out, text); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.err, "%s of %s %s, until %s\n", m.Out, role, strings.Join(ids, " "), credential.Expires.Local().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(std.err, "%s of %s %s, until %s\n", m.Out, role, strings.Join(ids, " "), credential.Expires.Local().Format(timeLayout))
 	return nil
 }
 
@@ -83,7 +83,12 @@ func (k keyring) mustHaveKeys() (*identity.Authority, error) {
 	if authority, err := k.authority(); authority != nil || err != nil {
 		return authority, err
 	}
-	return nil, fmt.Errorf("%w in %s; `rollcall up` or `rollcall init` makes them, --keys names another directory", keydir.ErrMissing, defaultKeys())
+	return nil, errNoKeys()
+}
+
+// errNoKeys says where keys were looked for.
+func errNoKeys() error {
+	return fmt.Errorf("%w in %s; `rollcall up` or `rollcall init` makes them, --keys names another directory", keydir.ErrMissing, defaultKeys())
 }
 
 // writeSecret writes a file that only its owner can read, whole or not at all: a
@@ -182,7 +187,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return err
 	}
-	err = c.amend(ctx, func(authority *identity.Authority, claims *jwt.AccountClaims) error {
+	err = c.amend(ctx, std, func(authority *identity.Authority, claims *jwt.AccountClaims) error {
 		if err := authority.Revoke(claims, time.Now(), role, ids...); err != nil {
 			return fmt.Errorf("%w: %w", errUsage, err)
 		}
@@ -212,7 +217,7 @@ func (c *tokenRotateCmd) Run(ctx context.Context, std console) error {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	dir := cmp.Or(c.Keys, defaultKeys())
-	err = c.amend(ctx, func(authority *identity.Authority, claims *jwt.AccountClaims) error {
+	err = c.amend(ctx, std, func(authority *identity.Authority, claims *jwt.AccountClaims) error {
 		rotated, err := authority.Rotate(role)
 		if err != nil {
 			return err
@@ -231,7 +236,7 @@ func (c *tokenRotateCmd) Run(ctx context.Context, std console) error {
 }
 
 // amend changes the claims of the account on the server.
-func (m managing) amend(ctx context.Context, change func(*identity.Authority, *jwt.AccountClaims) error) error {
+func (m managing) amend(ctx context.Context, std console, change func(*identity.Authority, *jwt.AccountClaims) error) error {
 	authority, err := m.mustHaveKeys()
 	if err != nil {
 		return err
@@ -241,7 +246,7 @@ func (m managing) amend(ctx context.Context, change func(*identity.Authority, *j
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	nc, err := m.manage(authority)
+	nc, err := m.manage(std, authority)
 	if err != nil {
 		return err
 	}
@@ -266,14 +271,14 @@ func (m managing) amend(ctx context.Context, change func(*identity.Authority, *j
 // managing is what every command needs that changes accounts.
 type managing struct {
 	Server      string `short:"s" env:"NATS_URL" placeholder:"URL" help:"NATS server (default: nats://127.0.0.1:4222)."`
-	TLSCA       string `name:"tls-ca" type:"existingfile" placeholder:"FILE" help:"Certificate of the authority that the server's must come from (default: the system's)."`
 	SystemCreds string `type:"existingfile" placeholder:"FILE" help:"Credentials of the system account (default: minted with the keys)."`
 	OperatorKey string `type:"existingfile" placeholder:"FILE" help:"Seed of the NATS operator, or of a signing key of it (default: that of the keys)."`
+	clientTLS
 	keyring
 }
 
 func (m managing) target() target {
-	return target{Server: m.Server, Creds: m.SystemCreds, TLSCA: m.TLSCA}
+	return target{Server: m.Server, Creds: m.SystemCreds, clientTLS: m.clientTLS}
 }
 
 // operatorOf puts the account under the operator whose key is given. Without one, the
@@ -312,7 +317,7 @@ func ofSystem(path string, authority *identity.Authority) bool {
 }
 
 // manage connects to the system account.
-func (m managing) manage(authority *identity.Authority) (*nats.Conn, error) {
+func (m managing) manage(std console, authority *identity.Authority) (*nats.Conn, error) {
 	options := []nats.Option{nats.Name("rollcall manage"), nats.Timeout(5 * time.Second), nats.NoReconnect()}
 	if m.SystemCreds == "" {
 		credential, err := authority.SystemUser(shift)
@@ -321,7 +326,7 @@ func (m managing) manage(authority *identity.Authority) (*nats.Conn, error) {
 		}
 		options = append(options, credential.Options()...)
 	}
-	nc, err := m.target().dial(options)
+	nc, err := m.target().dial(std, options)
 	if errors.Is(err, nats.ErrAuthorization) {
 		return nil, fmt.Errorf("%w; if it has another operator, --system-creds and --operator-key speak for that", err)
 	}

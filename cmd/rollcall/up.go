@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -33,7 +35,7 @@ type upCmd struct {
 	Metrics   string `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
 	listenerTLS
 	sight
-	Origin []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket. Repeatable."`
+	Origin []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket, such as https://your.site; without it no page may. Repeatable."`
 	Shards int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Prefix string   `default:"presence" help:"Prefix of the fabric's subjects."`
 	timing
@@ -47,7 +49,8 @@ there before is there again: nobody goes offline because the fabric was restarte
 timing. Edges that run keep theirs until they are started again.
 
 Every client must show a credential: 'rollcall token' mints one with the keys, which are made on the first start. On this
-machine the other commands find the keys of the default data directory by themselves. With --tls-cert and --tls-key the
+machine the other commands find the keys of the default data directory by themselves. Pages need --origin with their
+origin, as the browser sends it; other clients of the WebSocket, such as Node, need none. With --tls-cert and --tls-key the
 listeners may be reached from other machines.`
 }
 
@@ -63,19 +66,14 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	authority, err := c.authority()
+	config, names, err := c.serverConfig(log, parts)
 	if err != nil {
 		return err
 	}
-	config, err := c.serverConfig(authority, parts)
-	if err != nil {
+	// Whatever is refused is refused before keys are made.
+	if err := listenable(config.Check()); err != nil {
 		return err
 	}
-	server, err := natsd.Start(config)
-	if err != nil {
-		return err
-	}
-	defer server.Shutdown()
 	metrics, err := listenMetrics(c.Metrics, config.TLS)
 	if err != nil {
 		return err
@@ -83,7 +81,27 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 	if metrics != nil {
 		defer metrics.Close()
 	}
+	authority, err := c.authority()
+	if err != nil {
+		return err
+	}
+	if config.Operator, err = natsd.OperatorOf(authority, names); err != nil {
+		return fmt.Errorf("keys in %s: %w", c.Keys, err)
+	}
+	server, err := natsd.Start(config)
+	if err != nil {
+		return listenable(err)
+	}
+	defer server.Shutdown()
 	return c.serve(ctx, std, server, authority, metrics, params, log, parts)
+}
+
+// listenable says what helps if an address is taken.
+func listenable(err error) error {
+	if errors.Is(err, natsd.ErrListen) {
+		return fmt.Errorf("%w; --listen and --websocket name other addresses", err)
+	}
+	return err
 }
 
 // authority finds the keys, and makes them on the first start.
@@ -108,7 +126,7 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 		if err != nil {
 			return err
 		}
-		nc, err := server.Connect(append(patient(string(role)), options...)...)
+		nc, err := server.Connect(append(append(patient(string(role)), complaints(parts)), options...)...)
 		if err != nil {
 			return err
 		}
@@ -177,10 +195,7 @@ func (c *upCmd) loggers(std console) (own, parts *slog.Logger) {
 	if c.Verbose {
 		level = slog.LevelInfo
 	}
-	text := func(level slog.Level) *slog.Logger {
-		return slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level}))
-	}
-	return text(slog.LevelInfo), text(level)
+	return std.logger(slog.LevelInfo), std.logger(level)
 }
 
 // part names the part of the fabric that failed.
@@ -188,24 +203,19 @@ func part(name string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return fmt.Errorf("the %s has ended: %w", name, err)
 }
 
-func (c *upCmd) serverConfig(authority *identity.Authority, parts *slog.Logger) (natsd.Config, error) {
-	shards := c.Shards
-	if shards == 0 {
-		shards = subjects.DefaultShards
-	}
-	names, err := subjects.New(c.Prefix, shards)
+// serverConfig is how to run the server, but for whom it believes, and the names of the
+// fabric as far as they are known.
+func (c *upCmd) serverConfig(log, parts *slog.Logger) (natsd.Config, subjects.Names, error) {
+	names, err := subjects.New(c.Prefix, cmp.Or(c.Shards, subjects.DefaultShards))
 	if err != nil {
-		return natsd.Config{}, err
-	}
-	operator, err := natsd.OperatorOf(authority, names)
-	if err != nil {
-		return natsd.Config{}, fmt.Errorf("keys in %s: %w", c.Keys, err)
+		return natsd.Config{}, names, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	cfg := natsd.Config{
-		StoreDir: c.Data, Listen: c.Listen, WebSocket: c.WebSocket, Origins: c.Origin, Operator: operator, TLS: c.tls(),
+		StoreDir: c.Data, Listen: c.Listen, WebSocket: c.WebSocket, Origins: c.Origin, Operator: &natsd.Operator{}, TLS: c.tls(),
+		PageRefused: rarely(func(reason string) { log.Warn("a page is refused; --origin URL lets its pages in", "reason", reason) }),
 	}
 	if c.WebSocket == "off" {
 		cfg.WebSocket = ""
@@ -213,7 +223,21 @@ func (c *upCmd) serverConfig(authority *identity.Authority, parts *slog.Logger) 
 	if c.Verbose {
 		cfg.Logger = parts.With("part", "nats")
 	}
-	return cfg, nil
+	return cfg, names, nil
+}
+
+// rarely passes on at most one call in ten seconds: a page may try again and again.
+func rarely(f func(string)) func(string) {
+	var mu sync.Mutex
+	var last time.Time
+	return func(reason string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); last.IsZero() || now.Sub(last) >= 10*time.Second {
+			last = now
+			f(reason)
+		}
+	}
 }
 
 // welcome says, once the fabric answers, what can be done with it.
@@ -223,8 +247,42 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
 		return nil
 	case <-f.Ready():
 	}
-	try, at := invocation(os.Args[0]), ""
-	if url := server.ClientURL(); url != defaultServer {
+	b := found.Params.Bounds()
+	fmt.Fprintf(std.out, `Rollcall is up: %d shards, data in %s
+  keys       %s
+  NATS       %s
+  WebSocket  %s
+  metrics    %s
+  offline is shown after a close within %s, silence %s, an edge crash %s
+
+%s
+Ctrl-C stops it; the data stays.
+`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), c.metricsURL(metrics),
+		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), c.hint(server.ClientURL(), b.EdgeCrash.Latest))
+	return nil
+}
+
+// sample is the history of a real chat network that comes with the source.
+const sample = "e2e/testdata/irc-netsplit-1d.csv"
+
+// hint is what to try next: the sample where it is there.
+func (c *upCmd) hint(url string, settle time.Duration) string {
+	try, flags := invocation(os.Args[0]), c.reach(url)
+	if _, err := os.Stat(sample); err != nil {
+		return fmt.Sprintf(`Try, in other terminals, to look at users, and to replay a history of yours:
+  %s watch%s --viewer me alice bob
+  %s replay%s TRACE.csv`, try, flags, try, flags)
+	}
+	return fmt.Sprintf(`Try, in other terminals, to look at three people, and a day of a real chat network: two minutes and a half of events, then
+%s until the last of them must be shown offline (--settle 30s waits shorter):
+  %s watch%s --viewer me u0009 u0024 u0132
+  %s replay%s %s --speed 600`, short(settle), try, flags, try, flags, sample)
+}
+
+// reach is what other commands must be told to find this fabric.
+func (c *upCmd) reach(url string) string {
+	at := ""
+	if url != defaultServer {
 		at = " -s " + url
 	}
 	if c.Prefix != subjects.DefaultPrefix {
@@ -236,21 +294,21 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
 	if c.TLSCert != "" {
 		at += " --tls-ca CA.pem"
 	}
-	b := found.Params.Bounds()
-	fmt.Fprintf(std.out, `Rollcall is up: %d shards, data in %s
-  keys       %s
-  NATS       %s
-  WebSocket  %s
-  metrics    %s
-  offline is shown after a close within %s, silence %s, an edge crash %s
+	if c.TLSClientCA != "" {
+		at += " --tls-cert CLIENT.pem --tls-key CLIENT-KEY.pem"
+	}
+	return at
+}
 
-Try, in two other terminals, a day of a real chat network in two minutes and a half:
-  %s watch%s --viewer me u0009 u0024 u0132
-  %s replay%s e2e/testdata/irc-netsplit-1d.csv --speed 600
-Ctrl-C stops it; the data stays.
-`, found.Shards(), c.Data, c.Keys, server.ClientURL(), orNone(server.WebSocketURL()), c.metricsURL(metrics),
-		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), try, at, try, at)
-	return nil
+// pages is where browsers connect, and the pages of which sites may.
+func (c *upCmd) pages(url string) string {
+	switch {
+	case url == "":
+		return "off"
+	case len(c.Origin) == 0:
+		return url + " (pages: none; --origin URL lets those of a site in)"
+	}
+	return url + " (pages of " + strings.Join(c.Origin, ", ") + ")"
 }
 
 // invocation is how this command was called, as far as a reader can repeat it.
@@ -270,13 +328,6 @@ func (c *upCmd) metricsURL(metrics net.Listener) string {
 		scheme = "https"
 	}
 	return scheme + "://" + metrics.Addr().String() + "/metrics"
-}
-
-func orNone(url string) string {
-	if url == "" {
-		return "off"
-	}
-	return url
 }
 
 // summarise logs the figures of the fabric from time to time.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,11 +23,11 @@ type seeing struct {
 }
 
 // see runs a client for the viewer while f runs.
-func (s seeing) see(ctx context.Context, name string, f func(context.Context, *viewer.Client) error) error {
+func (s seeing) see(ctx context.Context, std console, name string, f func(context.Context, *viewer.Client) error) error {
 	if err := rollcall.CheckID(name); err != nil {
 		return fmt.Errorf("%w: --viewer: %w", errUsage, err)
 	}
-	nc, err := s.connectAs("viewer", identity.Viewer, name)
+	nc, err := s.connectAs(std, "viewer", party{role: identity.Viewer, ids: []string{name}, does: "look as the viewer " + name})
 	if err != nil {
 		return err
 	}
@@ -41,9 +42,9 @@ func (s seeing) see(ctx context.Context, name string, f func(context.Context, *v
 	err = f(ctx, client)
 	cancel()
 	if ended := <-running; err == nil && !errors.Is(ended, context.Canceled) {
-		return ended
+		err = ended
 	}
-	return err
+	return severed(nc, err)
 }
 
 // answerTimeout is how long a command waits for a fabric before it says that
@@ -52,7 +53,7 @@ const answerTimeout = 10 * time.Second
 
 func noAnswer(err error, prefix string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("no fanout answers for the fabric %q ; is `rollcall up` running there, with this prefix?", prefix)
+		return fmt.Errorf("no fanout answers for the fabric %q; is `rollcall up` running there, with this prefix?", prefix)
 	}
 	return err
 }
@@ -103,7 +104,7 @@ func (s shown) text() string {
 		words = append(words, fmt.Sprintf("%q", s.Text))
 	}
 	if s.LastSeen != nil {
-		words = append(words, "last seen "+s.LastSeen.Local().Format("2006-01-02 15:04"))
+		words = append(words, "last seen "+s.LastSeen.Local().Format("2006-01-02 15:04 MST"))
 	}
 	if s.Reason != "" {
 		words = append(words, "because "+strings.ReplaceAll(s.Reason, "_", " "))
@@ -112,7 +113,7 @@ func (s shown) text() string {
 }
 
 type watchCmd struct {
-	Viewer  string        `required:"" placeholder:"ID" help:"The user who looks."`
+	Viewer  string        `placeholder:"ID" help:"The user who looks (default: the viewer of --creds)."`
 	Targets []string      `arg:"" name:"target" help:"Users to look at."`
 	For     time.Duration `placeholder:"DURATION" help:"Stop after this time (default: when interrupted)."`
 	seeing
@@ -129,8 +130,11 @@ func (c *watchCmd) Run(ctx context.Context, std console) error {
 		ctx, cancel = context.WithTimeout(ctx, c.For)
 		defer cancel()
 	}
+	if c.Viewer = cmp.Or(c.Viewer, nameIn(c.Creds, identity.Viewer)); c.Viewer == "" {
+		return fmt.Errorf("%w: --viewer=ID is missing: the user who looks", errUsage)
+	}
 	outer := ctx
-	err := c.see(ctx, c.Viewer, func(ctx context.Context, client *viewer.Client) error {
+	err := c.see(ctx, std, c.Viewer, func(ctx context.Context, client *viewer.Client) error {
 		first, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		if err := client.Watch(first, c.Targets...); err != nil {
@@ -162,7 +166,7 @@ func (c *watchCmd) print(std console, line shown) error {
 
 type whoCmd struct {
 	Users  []string `arg:"" name:"user" help:"Users to look at."`
-	Viewer string   `default:"operator" placeholder:"ID" help:"The user who looks (default ${default})."`
+	Viewer string   `placeholder:"ID" help:"The user who looks (default: the viewer of --creds, else operator)."`
 	seeing
 }
 
@@ -171,7 +175,8 @@ func (c *whoCmd) Help() string {
 }
 
 func (c *whoCmd) Run(ctx context.Context, std console) error {
-	return c.see(ctx, c.Viewer, func(ctx context.Context, client *viewer.Client) error {
+	viewing := cmp.Or(c.Viewer, nameIn(c.Creds, identity.Viewer), "operator")
+	return c.see(ctx, std, viewing, func(ctx context.Context, client *viewer.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		states, err := client.Get(ctx, c.Users...)

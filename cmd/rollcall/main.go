@@ -43,6 +43,7 @@ type cli struct {
 	Fanout  fanoutCmd  `cmd:"" help:"Run a fanout on an existing NATS system."`
 	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
+	Ledger  ledgerCmd  `cmd:"" help:"Online time: import histories, report, export, forget."`
 	Version versionCmd `cmd:"" help:"Show the version."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/definition"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+	"github.com/rollcall-io/rollcall/ledger/report"
+	"github.com/rollcall-io/rollcall/ledger/store"
+)
+
+type ledgerCmd struct {
+	Import      ledgerImportCmd      `cmd:"" help:"Read a history from elsewhere."`
+	Report      ledgerReportCmd      `cmd:"" help:"Show how long users were online, by user, device, client or day."`
+	Sessions    ledgerSessionsCmd    `cmd:"" help:"Show the sessions of a user."`
+	Export      ledgerExportCmd      `cmd:"" help:"Write all intervals of a measure to a file."`
+	Totals      ledgerTotalsCmd      `cmd:"" help:"Store the daily totals of every user, for those who ask with SQL."`
+	Definitions ledgerDefinitionsCmd `cmd:"" help:"Show the rules that figures were computed under."`
+	Quarantine  ledgerQuarantineCmd  `cmd:"" help:"Show and release what broke a rule."`
+	Forget      ledgerForgetCmd      `cmd:"" help:"Remove a user for good."`
+	Retention   ledgerRetentionCmd   `cmd:"" help:"Remove what is older than it may become."`
+	Audit       ledgerAuditCmd       `cmd:"" help:"Show who exported what and looked at whom."`
+}
+
+func (ledgerCmd) Help() string {
+	return `Online time: how long users were connected, in the foreground, active. Figures name the definition that they were
+computed under; those of several stand side by side.`
+}
+
+// books is where the ledger is.
+type books struct {
+	Dir   string `default:"rollcall-data" type:"path" help:"Data directory (default ${default})."`
+	Store string `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
+}
+
+func (b books) place() string {
+	if b.Store != "" {
+		return b.Store
+	}
+	return filepath.Join(b.Dir, "ledger.db")
+}
+
+// open opens the store; one that is only read must be there.
+func (b books) open(ctx context.Context, create bool) (*store.SQL, error) {
+	place := b.place()
+	if !create && !strings.Contains(place, "://") {
+		if _, err := os.Stat(place); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no ledger in %s; 'rollcall ledger import' makes one", place)
+		}
+	}
+	s, err := store.Open(ctx, place)
+	return s, wrongly(err)
+}
+
+// wrongly marks errors that are the caller's.
+func wrongly(err error) error {
+	for _, mark := range []error{store.ErrURL, store.ErrDefinition, store.ErrUnknown, definition.ErrInvalid, report.ErrQuery, interval.ErrZone} {
+		if errors.Is(err, mark) {
+			return fmt.Errorf("%w: %w", errUsage, err)
+		}
+	}
+	return err
+}
+
+// note writes an audit row: who did what.
+func note(ctx context.Context, s store.Store, action, subject, detail string) error {
+	actor := "?"
+	if u, err := user.Current(); err == nil {
+		actor = u.Username
+	}
+	return s.Audit(ctx, store.Audit{At: time.Now(), Actor: actor, Action: action, Subject: subject, Detail: detail})
+}
+
+// asking is what every question needs.
+type asking struct {
+	books
+	Definition string `placeholder:"VERSION" help:"The definition whose figures are asked for (default: the one used last)."`
+	Zone       string `default:"UTC" help:"Time zone of days, such as Europe/Berlin (default ${default})."`
+	From       string `placeholder:"TIME" help:"Only what is not before a day or instant, such as 2026-07-29 or 2026-07-29T08:00:00Z."`
+	To         string `placeholder:"TIME" help:"Only what is before a day or instant."`
+}
+
+// question opens the store and reads the options.
+func (a asking) question(ctx context.Context, std console) (s *store.SQL, d ledger.Definition, q report.Query, err error) {
+	if q.Zone, err = interval.LoadZone(a.Zone); err != nil {
+		return nil, d, q, wrongly(err)
+	}
+	if q.Bounds, err = report.ParseBounds(q.Zone, a.From, a.To); err != nil {
+		return nil, d, q, wrongly(err)
+	}
+	if s, err = a.open(ctx, false); err != nil {
+		return nil, d, q, err
+	}
+	if d, err = a.choose(ctx, s, std); err != nil {
+		s.Close()
+		return nil, d, q, err
+	}
+	q.Definition = d.Version
+	return s, d, q, nil
+}
+
+// choose finds the definition that is asked for.
+func (a asking) choose(ctx context.Context, s store.Store, std console) (d ledger.Definition, err error) {
+	known, err := s.Definitions(ctx)
+	if err != nil {
+		return d, err
+	}
+	for _, k := range known {
+		if a.Definition == "" || a.Definition == k.Version {
+			if a.Definition == "" && len(known) > 1 {
+				fmt.Fprintf(std.err, "figures of definition %s, the one used last of %d; see --definition\n", k.Version, len(known))
+			}
+			return k.Definition, nil
+		}
+	}
+	if a.Definition == "" {
+		return d, errors.New("the ledger is empty")
+	}
+	return d, fmt.Errorf("%w: no figures of definition %q", errUsage, a.Definition)
+}
+
+// measureOf checks the name of a measure.
+func measureOf(name string, d ledger.Definition) (ledger.Measure, error) {
+	known := []string{string(ledger.Connected), string(ledger.Foreground), string(ledger.Active)}
+	known = append(known, d.Labels...)
+	if !slices.Contains(known, name) {
+		return "", fmt.Errorf("%w: no measure %q; there are %s", errUsage, name, strings.Join(known, ", "))
+	}
+	return ledger.Measure(name), nil
+}
+
+// A lapse is a duration in seconds, in Go's notation, or in days.
+type lapse time.Duration
+
+func (l *lapse) UnmarshalText(text []byte) error {
+	s := string(text)
+	unit := time.Second
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		s, unit = days, 24*time.Hour
+	}
+	if n, err := strconv.ParseFloat(s, 64); err == nil && n*float64(unit) < float64(1<<62) && n*float64(unit) > -float64(1<<62) {
+		*l = lapse(n * float64(unit))
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no time such as 90, 1m30s or 30d", text)
+	}
+	*l = lapse(d)
+	return nil
+}
+
+// columnsOf starts a table.
+func columnsOf(std console, names ...string) *tabwriter.Writer {
+	table := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, strings.Join(names, "\t"))
+	return table
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/definition"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+	"github.com/rollcall-io/rollcall/ledger/report"
+	"github.com/rollcall-io/rollcall/ledger/store"
+)
+
+type ledgerReportCmd struct {
+	asking
+	By      []string `default:"user" placeholder:"COLUMN" help:"user, device, client, version, channel, region, day, week, month; several with commas (default ${default}); 'all' for one figure."`
+	Measure string   `default:"connected" help:"connected, foreground, active, or a label of the definition (default ${default})."`
+	Union   bool     `xor:"how" help:"Count what several sessions of a user share once (the default)."`
+	Sum     bool     `xor:"how" help:"Count every session for itself."`
+	Format  string   `default:"table" enum:"table,csv,json" help:"table, csv or json."`
+}
+
+func (c *ledgerReportCmd) Help() string {
+	return `Rows carry the columns of --by, in that order, and seconds, with three decimals. Days, weeks (ISO 8601) and months are those of
+--zone, and begin when they do there, also where midnight does not exist. Only what lies in [from, to) counts.`
+}
+
+func (c *ledgerReportCmd) Run(ctx context.Context, std console) error {
+	var by []report.Column
+	if !slices.Equal(c.By, []string{"all"}) {
+		var err error
+		if by, err = report.ParseColumns(c.By); err != nil {
+			return wrongly(err)
+		}
+	}
+	s, d, q, err := c.question(ctx, std)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	q.By, q.Sum = by, c.Sum
+	if q.Measure, err = measureOf(c.Measure, d); err != nil {
+		return err
+	}
+	if slices.Contains(by, report.User) || slices.Contains(by, report.Device) {
+		// Such a report tells of every single user.
+		if err := note(ctx, s, "report", "", "by "+strings.Join(c.By, ",")); err != nil {
+			return err
+		}
+	}
+	rows, err := report.Run(ctx, s, q)
+	if err != nil {
+		return err
+	}
+	return report.Write(std.out, c.Format, by, rows)
+}
+
+type ledgerSessionsCmd struct {
+	User string `arg:"" help:"The user."`
+	asking
+	Format string `default:"table" enum:"table,csv,json" help:"table, csv or json."`
+}
+
+// sessionColumns are what is shown of a session.
+var sessionColumns = []string{"session", "device", "start", "end", "ended", "connected", "foreground", "active"}
+
+func (c *ledgerSessionsCmd) Run(ctx context.Context, std console) error {
+	s, _, q, err := c.question(ctx, std)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := note(ctx, s, "sessions", c.User, ""); err != nil {
+		return err
+	}
+	local, err := time.LoadLocation(c.Zone)
+	if err != nil {
+		return err
+	}
+	rows := sessionRows(s.Sessions(ctx, store.Query{Definition: q.Definition, User: c.User, Bounds: q.Bounds}), local)
+	return c.print(std, rows)
+}
+
+func (c *ledgerSessionsCmd) print(std console, rows iter.Seq2[[]string, error]) error {
+	switch c.Format {
+	case "csv":
+		out := csv.NewWriter(std.out)
+		out.Write(sessionColumns)
+		for row, err := range rows {
+			if err != nil {
+				return err
+			}
+			out.Write(row)
+		}
+		out.Flush()
+		return out.Error()
+	case "json":
+		list := []map[string]any{}
+		for row, err := range rows {
+			if err != nil {
+				return err
+			}
+			one := map[string]any{}
+			for k, name := range sessionColumns {
+				if one[name] = row[k]; k >= 5 {
+					one[name] = json.Number(row[k])
+				}
+			}
+			list = append(list, one)
+		}
+		out := json.NewEncoder(std.out)
+		out.SetIndent("", "  ")
+		return out.Encode(list)
+	}
+	table := columnsOf(std, sessionColumns...)
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	return table.Flush()
+}
+
+func sessionRows(sessions iter.Seq2[ledger.Session, error], local *time.Location) iter.Seq2[[]string, error] {
+	const layout = "2006-01-02T15:04:05.000Z07:00"
+	return func(yield func([]string, error) bool) {
+		for x, err := range sessions {
+			row := []string{
+				x.ID, x.Device, time.UnixMilli(x.Start).In(local).Format(layout), time.UnixMilli(x.End).In(local).Format(layout), endedBy(x.Ended),
+			}
+			for _, m := range []ledger.Measure{ledger.Connected, ledger.Foreground, ledger.Active} {
+				row = append(row, report.Seconds(interval.Total(x.Intervals[m])))
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+func endedBy(k ledger.Kind) string {
+	switch k {
+	case ledger.KindClose:
+		return "close"
+	case ledger.KindTimeout:
+		return "timeout"
+	case ledger.KindLogout:
+		return "logout"
+	}
+	return "open"
+}
+
+type ledgerExportCmd struct {
+	asking
+	Measure string `default:"connected" help:"connected, foreground, active, or a label of the definition (default ${default})."`
+	Format  string `default:"csv" enum:"csv,parquet" help:"csv or parquet."`
+	Out     string `short:"o" default:"-" placeholder:"FILE" help:"Where to write; standard output by default."`
+}
+
+func (c *ledgerExportCmd) Run(ctx context.Context, std console) error {
+	if c.Format == "parquet" && c.Out == "-" && isTerminal(std.out) {
+		return fmt.Errorf("%w: Parquet is nothing to look at; say where to write it with --out", errUsage)
+	}
+	s, d, q, err := c.question(ctx, std)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if q.Measure, err = measureOf(c.Measure, d); err != nil {
+		return err
+	}
+	// The note comes first: no data leaves without it.
+	if err := note(ctx, s, "export", "", fmt.Sprintf("%s of definition %s as %s", c.Measure, q.Definition, c.Format)); err != nil {
+		return err
+	}
+	rows := s.Intervals(ctx, store.Query{Definition: q.Definition, Measure: q.Measure, Bounds: q.Bounds})
+	var n int64
+	err = writeOut(c.Out, std, func(w io.Writer) (err error) {
+		n, err = report.Export(w, c.Format, c.Measure, q.Bounds, rows)
+		return err
+	})
+	if err == nil {
+		fmt.Fprintf(std.err, "%d intervals\n", n)
+	}
+	return err
+}
+
+// writeOut writes to a file that only its owner can read, which is there whole or not at
+// all, or to standard output.
+func writeOut(path string, std console, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(std.out)
+	}
+	part := path + ".part"
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		os.Remove(part)
+		return err
+	}
+	return os.Rename(part, path)
+}
+
+type ledgerTotalsCmd struct {
+	asking
+	Measure string `default:"connected" help:"connected, foreground, active, or a label of the definition (default ${default})."`
+}
+
+func (c *ledgerTotalsCmd) Run(ctx context.Context, std console) error {
+	s, d, q, err := c.question(ctx, std)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if q.Measure, err = measureOf(c.Measure, d); err != nil {
+		return err
+	}
+	// Whole days only: a part of a day would replace what is known of all of it.
+	from, to := q.Zone.Date(q.Bounds.From), q.Zone.Date(q.Bounds.To-1)+1
+	if q.Bounds.From != q.Zone.Start(from) && c.From != "" || c.To != "" && q.Bounds.To != q.Zone.Start(to) {
+		return fmt.Errorf("%w: totals are of whole days; --from and --to must be days", errUsage)
+	}
+	key := store.DailyKey{Definition: q.Definition, Zone: q.Zone.Name(), Measure: q.Measure}
+	return s.PutDaily(ctx, key, from, to, report.Daily(ctx, s, q))
+}
+
+type ledgerDefinitionsCmd struct {
+	books
+	Template bool `help:"Print the default definition as a file to start from."`
+}
+
+func (c *ledgerDefinitionsCmd) Run(ctx context.Context, std console) error {
+	if c.Template {
+		_, err := std.out.Write(definition.File())
+		return err
+	}
+	s, err := c.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	known, err := s.Definitions(ctx)
+	if err != nil {
+		return err
+	}
+	for k, d := range known {
+		if k > 0 {
+			fmt.Fprintln(std.out)
+		}
+		fmt.Fprintf(std.out, "# %s\n%s\n", d.Hash, bytes.TrimSpace(definition.Canonical(d.Definition)))
+	}
+	return nil
+}

@@ -62,7 +62,7 @@ type session struct {
 	client  *ledger.Client
 	told    int64   // the epoch that the client is of
 	epochs  []int64 // that its entries refer to
-	pending []entry // in order, all at or above the floor of the last sweep
+	pending         // all at or above the floor of the last sweep
 	state   *state  // nil while packed
 	packed  []byte  // of one that has ended
 	dirty   bool    // its row has changed since the last Publish
@@ -237,17 +237,7 @@ func (b *Builder) client(c ledger.Client) *ledger.Client {
 }
 
 func (b *Builder) insert(s *session, e entry) {
-	n := len(s.pending)
-	if n > 0 && s.compare(s.pending[n-1], e) >= 0 {
-		k, found := slices.BinarySearchFunc(s.pending, e, s.compare)
-		if found {
-			return
-		}
-		s.pending = slices.Insert(s.pending, k, e)
-	} else {
-		s.pending = append(s.pending, e)
-	}
-	if !s.dirty {
+	if s.insert(e) && !s.dirty {
 		s.dirty = true
 		b.dirty = append(b.dirty, s)
 	}

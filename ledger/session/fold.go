@@ -49,6 +49,27 @@ type rules struct {
 	labels           int
 }
 
+// usual applies an event if it is what nearly all are, a heartbeat that says what the
+// one before said, and does what apply would do. It returns false for others.
+func (r rules) usual(s *state, e *entry, epoch int64) bool {
+	const active = saysState | saysForeground | saysActive
+	switch {
+	case e.kind != ledger.KindBeat || e.seq != 0 || s.ended != 0 || !s.running || s.doubt || epoch > s.epoch:
+		return false
+	case r.cap > 0 && e.at-s.run.To > r.cap || e.at-s.last > r.horizon:
+		return false
+	case e.says == active && s.told && s.foreground && e.at <= s.active.To && !s.active.Empty():
+		s.active.To = e.at + r.idle
+	case e.says == saysState|saysForeground && s.told && s.foreground && s.active.Empty():
+	case e.says == saysState && s.told && !s.foreground && s.active.Empty():
+	case e.says != 0:
+		return false
+	}
+	s.events++
+	s.run.To, s.last = e.at, e.at
+	return true
+}
+
 // apply takes the next event. It returns the rule that the event breaks, if any.
 func (r rules) apply(s *state, e entry, epoch int64) (broken string) {
 	s.events++

@@ -8,9 +8,11 @@ import (
 // row is the session as it is known now; false if it never began.
 func (b *Builder) row(s *session) (ledger.Session, bool) {
 	now := b.peek(s)
-	for _, e := range s.pending {
-		b.apply(&now, e, s.epochs[e.epoch])
-	}
+	s.below(interval.Latest, func(e entry) {
+		if epoch := s.epochs[e.epoch]; !b.usual(&now, &e, epoch) {
+			b.apply(&now, e, epoch)
+		}
+	})
 	b.expire(&now, b.floor)
 	row, _, _ := b.judge(s, &now, false)
 	return row, now.begun

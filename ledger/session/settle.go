@@ -59,15 +59,15 @@ func (b *Builder) sweep() {
 
 // foldBelow applies the events before an instant for good.
 func (b *Builder) foldBelow(s *session, instant int64) {
-	if len(s.pending) == 0 || s.pending[0].at >= instant {
+	if s.empty() || s.first() >= instant {
 		return
 	}
 	b.thaw(s)
-	n := 0
-	for ; n < len(s.pending) && s.pending[n].at < instant; n++ {
-		b.fold(s, s.pending[n])
-	}
-	s.pending = append(s.pending[:0], s.pending[n:]...)
+	s.drop(s.below(instant, func(e entry) {
+		if !b.usual(s.state, &e, s.epochs[e.epoch]) {
+			b.fold(s, e)
+		}
+	}))
 }
 
 // settle makes final what is below the floor. done says that the session can be
@@ -75,7 +75,7 @@ func (b *Builder) foldBelow(s *session, instant int64) {
 func (b *Builder) settle(s *session) (done bool) {
 	b.foldBelow(s, b.floor)
 	switch {
-	case len(s.pending) > 0:
+	case !s.empty():
 		return false
 	case s.packed != nil:
 		start, last := packedSpan(s.packed)

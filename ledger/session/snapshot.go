@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/interval"
@@ -150,7 +149,7 @@ func (c *coder) entry(e *entry, base int64) {
 func (b *Builder) pack(s *session) {
 	var c coder
 	c.state(s.state)
-	s.packed, s.state, s.pending, s.epochs = append([]byte(nil), c.buf...), nil, nil, nil
+	s.packed, s.state, s.pending, s.epochs = append([]byte(nil), c.buf...), nil, pending{}, nil
 }
 
 func (b *Builder) unpack(data []byte) (s state) {
@@ -250,11 +249,20 @@ func (b *Builder) codeSession(c *coder, s *session) {
 	}
 	list(c, &s.epochs, c.int)
 	base := int64(0)
-	list(c, &s.pending, func(e *entry) {
+	list(c, &s.others, func(e *entry) {
 		c.entry(e, base)
 		base = e.at
-		if int(e.epoch) >= len(s.epochs) || e.at == math.MinInt64 {
+		if int(e.epoch) >= len(s.epochs) {
 			c.bad, e.epoch = true, 0
+		}
+	})
+	before := int64(0)
+	list(c, &s.beats, func(p *plain) {
+		v := int64(*p)
+		c.offset(&v, before)
+		*p, before = plain(v), v
+		if int(p.entry().epoch) >= len(s.epochs) {
+			c.bad, *p = true, 0
 		}
 	})
 	c.bools(&s.dirty, &s.shown)

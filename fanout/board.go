@@ -28,7 +28,9 @@ type board struct {
 	reason    string
 	began     time.Time // see floor
 	forgotten uint64    // what forgotten streams reached
-	out       []message
+	out       []message // of the last flush
+	drafts    drafts
+	reviewing int // targets whose review is under way
 	questions []question
 	reviewed  int      // watches in this flush
 	merged    int      // changes that were merged into pending ones
@@ -139,21 +141,21 @@ func (b *board) look(viewer, target string, verdict wire.Granularity, now time.T
 	return see(b.subject(target), b.beholder(viewer, verdict), b.defaults, rollcall.MicrosOf(now))
 }
 
-func (b *board) watched(w *watch, now time.Time) look {
-	return see(w.target.subject, b.beholder(w.stream.viewer, w.verdict), b.defaults, rollcall.MicrosOf(now))
+// watched is what a watch looks like now: see, by way of what the target remembers.
+func (b *board) watched(w *watch, now time.Time) *text {
+	by := beholder{id: w.stream.viewer, asked: b.asks, verdict: w.verdict}
+	if len(w.target.groups) > 0 {
+		by.groups = b.known.groups[by.id]
+	}
+	return w.target.text(w.target.sight(&by, b.defaults), now)
 }
 
-// news is what a watch looks like now: what was told, unless it says something else
-// by now. Who left and came back before anybody was told did nothing that the
-// viewer could see, though the keeper observed it at another minute.
-func (b *board) news(w *watch, now time.Time) look {
-	l := b.watched(w, now)
-	same := l
-	same.observed = w.told.observed
-	if same == w.told {
-		return w.told
+// news is what a watch looks like now: what was told, unless that differs by now.
+func (b *board) news(w *watch, now time.Time) *text {
+	if t := b.watched(w, now); t != w.told && t.differs(&w.told.look) {
+		return t
 	}
-	return l
+	return w.told
 }
 
 // apply takes a record into account.
@@ -205,7 +207,8 @@ const (
 
 // review tells whoever watches a target, if it looks different to them now.
 func (b *board) review(t *target, now time.Time) {
-	t.unreviewed = len(t.watches)
+	t.fresh = 0
+	b.unreviewed(t, len(t.watches))
 	b.awaitFlip(t, now)
 	b.reviewSome(t, now)
 }
@@ -220,7 +223,7 @@ func (b *board) reviewSome(t *target, now time.Time) {
 		b.check(t.watches[n], now)
 		b.reviewed++
 	}
-	t.unreviewed = n
+	b.unreviewed(t, n)
 	var next time.Time
 	if n > 0 {
 		next = now
@@ -231,15 +234,40 @@ func (b *board) reviewSome(t *target, now time.Time) {
 	b.agenda.set(&t.rest, next)
 }
 
+// unreviewed says how many watches of a target are still to be reviewed.
+func (b *board) unreviewed(t *target, n int) {
+	switch {
+	case t.unreviewed == 0 && n > 0:
+		b.reviewing++
+	case t.unreviewed > 0 && n == 0:
+		b.reviewing--
+	}
+	t.unreviewed = n
+}
+
 // check lets a watch wait to be told, if its target looks different now.
 func (b *board) check(w *watch, now time.Time) {
 	switch {
 	case w.pending:
 		b.merged++
+		b.amend(w, now)
 	case b.news(w, now) != w.told:
-		w.stream.wait(w)
-		b.retime(w.stream, now)
+		b.wait(w, now)
 	}
+}
+
+// wait adds a watch to what its stream is to tell.
+func (b *board) wait(w *watch, now time.Time) {
+	if w.pending {
+		return
+	}
+	s := w.stream
+	w.pending = true
+	s.pending = append(s.pending, w)
+	if len(s.pending) == 1 { // more of them are not due sooner
+		b.retime(s, now)
+	}
+	b.drafts.plan(s, now.Add(draftAfter))
 }
 
 // awaitFlip comes back to a target when it looks different by itself: when "recently"
@@ -328,11 +356,16 @@ func (b *board) confirmAll(now time.Time) {
 	}
 }
 
-// flush does what is due and returns at most about limit messages; next is when to
-// come back, zero if only something else can give work.
+// flush does what is due and returns at most about limit messages, which stay valid
+// until the next flush; if nothing is due it writes ahead. next is when to come back,
+// zero if only something else can give work.
 func (b *board) flush(now time.Time, limit int) (messages []message, next time.Time) {
 	b.checkFeed(now)
-	b.out, b.reviewed = nil, 0
+	for i, m := range b.out {
+		b.drafts.putBack(m.draft)
+		b.out[i] = message{}
+	}
+	b.out, b.reviewed = b.out[:0], 0
 	for len(b.out) < limit && b.reviewed < reviewLimit {
 		t := b.agenda.pop(now)
 		if t == nil {
@@ -340,11 +373,19 @@ func (b *board) flush(now time.Time, limit int) (messages []message, next time.T
 		}
 		t.run(now)
 	}
-	next = b.agenda.next()
-	if change := b.health.next(now); next.IsZero() || !change.IsZero() && change.Before(next) {
-		next = change
+	next = earlier(b.agenda.next(), b.health.next(now))
+	if len(b.out) == 0 && !reached(next, now) {
+		b.writeAhead(now)
 	}
-	return b.out, next
+	return b.out, earlier(next, b.drafts.next())
+}
+
+// earlier is the first of two instants; zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (b *board) retime(s *stream, now time.Time) { b.agenda.set(&s.task, s.due(now, b.window)) }
@@ -381,6 +422,7 @@ func (b *board) expire(s *stream, now time.Time) {
 		delete(b.streams, s.viewer)
 		return
 	}
+	b.scrap(s)
 	for _, w := range s.watches {
 		b.end(w)
 	}
@@ -406,17 +448,22 @@ func (b *board) stream(viewer string, now time.Time) *stream {
 // end takes a watch away from its target and stream.
 func (b *board) end(w *watch) {
 	w.target.remove(w)
+	if w.pending {
+		b.cut(w)
+	}
 	delete(w.stream.watches, w.target.id)
 	b.interests--
 	if len(w.target.watches) == 0 {
 		b.agenda.set(&w.target.flip, time.Time{})
 		b.agenda.set(&w.target.rest, time.Time{})
+		b.unreviewed(w.target, 0)
 		delete(b.targets, w.target.id)
 	}
 }
 
 // empty forgets what a stream without targets had to say.
 func (b *board) empty(s *stream) {
+	b.scrap(s)
 	clear(s.pending)
 	s.pending, s.parts, s.doubts = nil, nil, nil
 	s.announceAt, s.confirmAt, s.sightAt, s.doubtAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +17,34 @@ import (
 const maxViewBytes = 6*(128+subjects.MaxActivity+subjects.MaxStatusText) + 256
 
 func appendView(b []byte, target string, l look, version uint64) []byte {
+	b = appendHead(b, target, &l)
+	b = strconv.AppendUint(b, version, 10)
+	return appendTail(b, &l)
+}
+
+// A text is a look as viewers read it, written once for all of them. It never changes.
+type text struct {
+	look
+	written []byte // all but the version
+	head    int    // how much of it comes before the version
+}
+
+func newText(target string, l look) *text {
+	t := &text{look: l, written: appendHead(make([]byte, 0, usualViewBytes), target, &l)}
+	t.head = len(t.written)
+	t.written = slices.Clip(slices.Clone(appendTail(t.written, &l)))
+	return t
+}
+
+// append writes the view under a version.
+func (t *text) append(b []byte, version uint64) []byte {
+	b = append(b, t.written[:t.head]...)
+	b = strconv.AppendUint(b, version, 10)
+	return append(b, t.written[t.head:]...)
+}
+
+// appendHead writes what comes before a view's version.
+func appendHead(b []byte, target string, l *look) []byte {
 	b = append(b, `{"target":`...)
 	b = appendString(b, target)
 	b = append(b, `,"status":"`...)
@@ -39,8 +68,11 @@ func appendView(b []byte, target string, l look, version uint64) []byte {
 		b = append(b, `,"text":`...)
 		b = appendString(b, l.text)
 	}
-	b = append(b, `,"version":`...)
-	b = strconv.AppendUint(b, version, 10)
+	return append(b, `,"version":`...)
+}
+
+// appendTail writes what comes after it.
+func appendTail(b []byte, l *look) []byte {
 	if !l.observed.IsZero() {
 		b = append(b, `,"observed_at_minute":`...)
 		b = appendMinute(b, l.observed)

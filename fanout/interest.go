@@ -90,8 +90,8 @@ func (p *plan) collect(touched map[int]bool, watches map[string]*watch) {
 	}
 	contents := make(map[int][]string, len(touched))
 	for id, w := range watches {
-		if touched[w.part] {
-			contents[w.part] = append(contents[w.part], id)
+		if touched[int(w.part)] {
+			contents[int(w.part)] = append(contents[int(w.part)], id)
 		}
 	}
 	for _, id := range p.targets {
@@ -112,6 +112,7 @@ func (b *board) subscribe(data []byte, viewer string, p plan, said verdicts, now
 	s := b.stream(viewer, now)
 	s.deadline, s.parts = now.Add(b.ttl), p.parts
 	if len(p.place) > 0 {
+		b.scrap(s)
 		s.counter++ // nothing told under an earlier interest is as new
 	}
 	for _, id := range p.targets {
@@ -132,7 +133,7 @@ func (b *board) watch(s *stream, id string, part int, verdict wire.Granularity, 
 		b.targets[id] = t
 		b.awaitFlip(t, now)
 	}
-	w := &watch{stream: s, part: part, verdict: verdict, count: s.counter}
+	w := &watch{stream: s, part: int32(part), verdict: verdict, count: s.counter}
 	t.add(w)
 	w.told = b.watched(w, now)
 	s.watches[id] = w
@@ -182,7 +183,7 @@ func (b *board) unsubscribe(viewer string, targets []string, all bool, now time.
 	touched := make(map[int]bool)
 	for _, w := range ended {
 		b.end(w)
-		touched[w.part] = true
+		touched[int(w.part)] = true
 		s.parts[w.part].targets--
 	}
 	p.collect(touched, s.watches)

@@ -38,18 +38,31 @@ type beholder struct {
 
 // see is what a beholder may know of a subject, as a pure function.
 func see(s subject, by beholder, d Defaults, now rollcall.Micros) look {
-	if s.id == by.id {
+	return s.show(s.sight(&by, d), now)
+}
+
+// A sight is how much a beholder may know of a subject: a granularity, or one of the
+// others below. All who have the same sight of a subject see the same of it.
+type sight uint8
+
+const (
+	// self is of users who look at themselves.
+	self = sight(rollcall.Exact) + 1 + iota
+	// veiled is of those who may not know whether there is such a user, or must not
+	// find out by the answer.
+	veiled
+	sights // how many there are
+)
+
+// show is what a subject looks like at a sight.
+func (s *subject) show(at sight, now rollcall.Micros) look {
+	switch at {
+	case self:
 		return s.self(now)
-	}
-	g, known := s.sight(by, d)
-	if !known {
-		// Not even whether there is such a user may show by the answer.
+	case veiled:
 		return look{status: codeUnknown}
 	}
-	if g == rollcall.Hidden && (s.policy != nil || by.asked) {
-		return look{status: codeUnknown}
-	}
-	view := s.policy.shown(s.view, now)
+	g, view := rollcall.Granularity(at), s.policy.shown(s.view, now)
 	if view == nil {
 		return look{}
 	}
@@ -61,7 +74,7 @@ func see(s subject, by beholder, d Defaults, now rollcall.Micros) look {
 }
 
 // self is what users see of themselves: what is, and what they said.
-func (s subject) self(now rollcall.Micros) look {
+func (s *subject) self(now rollcall.Micros) look {
 	if s.view == nil {
 		return look{}
 	}
@@ -75,27 +88,41 @@ func (s subject) self(now rollcall.Micros) look {
 	return l
 }
 
-// sight is how much a beholder may know; known is false while the application that
-// decides has not answered.
-func (s subject) sight(by beholder, d Defaults) (g rollcall.Granularity, known bool) {
+// sight is how much a beholder may know.
+func (s *subject) sight(by *beholder, d Defaults) sight {
+	if s.id == by.id {
+		return self
+	}
+	if by.asked && by.verdict == wire.Granularity_GRANULARITY_UNSPECIFIED {
+		return veiled // the application that decides has not answered
+	}
+	g := s.granularity(by, d)
+	if g == rollcall.Hidden && (s.policy != nil || by.asked) {
+		return veiled
+	}
+	if g > rollcall.Exact {
+		return sight(rollcall.Absent) // of the future
+	}
+	return sight(g)
+}
+
+func (s *subject) granularity(by *beholder, d Defaults) rollcall.Granularity {
 	switch p := s.policy; {
-	case by.asked && by.verdict == wire.Granularity_GRANULARITY_UNSPECIFIED:
-		return 0, false
 	case p.blocked(by.id):
-		return rollcall.Absent, true
+		return rollcall.Absent
 	case by.asked:
-		return granularityOf(by.verdict, rollcall.Absent), true
+		return granularityOf(by.verdict, rollcall.Absent)
 	case p == nil && s.shares(by):
-		return d.Member, true
+		return d.Member
 	case p == nil:
-		return d.Everyone, true
+		return d.Everyone
 	default:
-		return p.sight(by.id, s.shares(by), d), true
+		return p.sight(by.id, s.shares(by), d)
 	}
 }
 
 // shares says whether the two have a group in common.
-func (s subject) shares(by beholder) bool {
+func (s *subject) shares(by *beholder) bool {
 	return slices.ContainsFunc(by.groups, func(g string) bool { return contains(s.groups, g) })
 }
 

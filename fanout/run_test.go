@@ -282,7 +282,7 @@ func (r *run) takeOver() {
 	for _, viewer := range slices.Sorted(maps.Keys(old.streams)) {
 		parts := make(map[int][]string)
 		for id, w := range old.streams[viewer].watches {
-			parts[w.part] = append(parts[w.part], id)
+			parts[int(w.part)] = append(parts[int(w.part)], id)
 		}
 		for _, n := range slices.Sorted(maps.Keys(parts)) {
 			slices.Sort(parts[n])

@@ -24,45 +24,47 @@ func (b *board) get(data []byte, viewer string, targets []string, said verdicts,
 func (b *board) snapshot(data []byte, viewer string, s *stream, targets []string, said verdicts, now time.Time) []byte {
 	data = append(data, '{')
 	data = appendPosition(data, b.positionOf(viewer, now))
-	first := true
+	separator := `,"views":[`
 	for _, id := range targets {
-		l, count := b.answer(viewer, s, id, said[id], now)
-		if !l.visible() {
-			continue
+		with, visible := b.answer(append(data, separator...), viewer, s, id, said[id], now)
+		if visible {
+			data, separator = with, ","
 		}
-		if first {
-			data = append(data, `,"views":[`...)
-		} else {
-			data = append(data, ',')
-		}
-		first = false
-		data = appendView(data, id, l, b.version(count))
 	}
-	if !first {
+	if separator == "," {
 		data = append(data, ']')
 	}
 	return append(data, '}')
 }
 
-// answer is what a viewer is told of a target in an answer, and its count. The
-// same content and version must not go out for different things: a change that
-// waits in the stream is counted here and told there all the same, because the
-// viewer may have several clients and only one of them gets the answer.
-func (b *board) answer(viewer string, s *stream, id string, verdict wire.Granularity, now time.Time) (look, uint64) {
-	if s == nil {
-		return b.look(viewer, id, verdict, now), b.floor(now)
+// answer appends what a viewer is told of a target in an answer, if it sees any of it.
+func (b *board) answer(data []byte, viewer string, s *stream, id string, verdict wire.Granularity, now time.Time) (out []byte, visible bool) {
+	counter := b.floor(now)
+	if s != nil {
+		if w := s.watches[id]; w != nil {
+			b.catchUp(w, now)
+			return w.told.append(data, b.version(w.count)), w.told.visible()
+		}
+		counter = s.counter
 	}
-	w := s.watches[id]
-	if w == nil {
-		return b.look(viewer, id, verdict, now), s.counter
+	l := b.look(viewer, id, verdict, now)
+	return appendView(data, id, l, b.version(counter)), l.visible()
+}
+
+// catchUp makes what a watch looks like now what its viewer was told, for an answer.
+// The same content and version must not go out for different things: a change that waits
+// in the stream is counted here and told there all the same, because the viewer may
+// have several clients and only one of them gets the answer.
+func (b *board) catchUp(w *watch, now time.Time) {
+	t := b.news(w, now)
+	if t == w.told {
+		return
 	}
-	l := b.news(w, now)
-	if l != w.told {
-		b.count(w, l)
-		w.owed = true
-		s.wait(w)
-	}
-	return l, w.count
+	s := w.stream
+	b.scrap(s) // its versions are those that follow now
+	s.counter++
+	w.told, w.count, w.owed = t, s.counter, true
+	b.wait(w, now)
 }
 
 // size is how long the views of targets are in an answer, with some room.

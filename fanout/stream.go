@@ -20,6 +20,9 @@ type stream struct {
 	counter uint64 // of the last change told; see board.version
 
 	pending    []*watch  // changed since they were told, oldest first
+	draft      *draft    // of the message that tells them; nil if nothing of it is written
+	planned    bool      // to be written ahead
+	unsteady   uint8     // messages that are not written ahead
 	announceAt time.Time // the position is due with the next seq; zero for never
 	confirmAt  time.Time // the position is due with the same seq
 	sightAt    time.Time // the application is to be asked about all; zero for never
@@ -31,19 +34,18 @@ type stream struct {
 	task       task
 }
 
-// A watch is one viewer's interest in one target.
+// A watch is one viewer's interest in one target. There are very many.
 type watch struct {
 	stream *stream
 	target *target
-	slot   int // in target.watches; -1 when the watch has ended
-	part   int
-
-	// verdict is what the application said last, if it decides.
-	verdict wire.Granularity
 	// told is the last look that anybody who listens to the stream may have, and
 	// count its version.
-	told  look
+	told  *text
 	count uint64
+	slot  int32 // in target.watches; -1 when the watch has ended
+	part  int32
+	// verdict is what the application said last, if it decides.
+	verdict wire.Granularity
 	// pending is set while the watch is in stream.pending; owed says that told
 	// went out in an answer only, so that whoever did not ask has not got it.
 	pending, owed bool
@@ -56,10 +58,13 @@ type target struct {
 	flip       task // when it looks different by itself
 	rest       task // of a review that is under way
 	unreviewed int  // the watches below are still to be reviewed
+
+	texts [sights]*text // what it looked like when somebody looked
+	fresh uint8         // those that it still looks like, a bit for each
 }
 
 func (t *target) add(w *watch) {
-	w.target, w.slot = t, len(t.watches)
+	w.target, w.slot = t, int32(len(t.watches))
 	t.watches = append(t.watches, w)
 }
 
@@ -71,13 +76,24 @@ func (t *target) remove(w *watch) {
 	w.slot = -1
 }
 
-// wait adds a watch to what is to be told.
-func (s *stream) wait(w *watch) {
-	if !w.pending {
-		w.pending = true
-		s.pending = append(s.pending, w)
+// text is what the target looks like at a sight. It is remembered until the target
+// changes, or looks different by itself.
+func (t *target) text(at sight, now time.Time) *text {
+	bit := uint8(1) << at
+	if t.fresh&bit != 0 && !t.flipped(now) {
+		return t.texts[at]
 	}
+	if l := t.show(at, rollcall.MicrosOf(now)); t.texts[at] == nil || t.texts[at].look != l {
+		t.texts[at] = newText(t.id, l)
+	}
+	if !t.flipped(now) {
+		t.fresh |= bit
+	}
+	return t.texts[at]
 }
+
+// flipped says that the target looks different by itself and was not reviewed since.
+func (t *target) flipped(now time.Time) bool { return t.flip.index > 0 && !t.flip.at.After(now) }
 
 // due is when the stream has something to do.
 func (s *stream) due(now time.Time, window time.Duration) time.Time {
@@ -112,6 +128,7 @@ type message struct {
 	data     []byte
 	told     int               // changes in it
 	observed []rollcall.Micros // of their states, for the metrics
+	draft    *draft            // whose memory it is, if any
 }
 
 // Limits of a message.
@@ -124,28 +141,46 @@ const (
 	confirmAfter = 2 * time.Second
 )
 
-// tell writes the next message of a stream with as many of the pending changes as
-// it holds, if any of them is still one.
+// tell sends the next message of a stream with as many of the pending changes as it
+// holds, if any of them is still one.
 func (b *board) tell(s *stream, now time.Time) {
-	m := message{viewer: s.viewer, data: make([]byte, 0, usualViewBytes*(1+min(len(s.pending), maxChanges)))}
-	position := b.position(s)
-	position.Seq++
-	m.data = append(m.data, '{')
-	m.data = appendPosition(m.data, position)
-	limit := b.maxPayload - maxViewBytes
-	done := 0
-	// At least one, whatever the limit: what never went out would be due for ever.
-	for ; done < len(s.pending) && m.told < maxChanges && (m.told == 0 || len(m.data) < limit); done++ {
-		b.tellOne(&m, s.pending[done], now)
+	if s.draft != nil && !b.trusts(s.draft, now) {
+		b.scrap(s)
 	}
-	s.pending = slices.Delete(s.pending, 0, done)
-	if m.told == 0 {
+	d := b.write(s, len(s.pending), now)
+	s.draft = nil
+	s.settle(d)
+	if s.unsteady > 0 {
+		s.unsteady--
+	}
+	if len(s.pending) > 0 {
+		b.drafts.plan(s, now.Add(draftAfter))
+	}
+	told := d.last(s).told
+	if told == 0 {
+		b.drafts.putBack(d)
 		return
 	}
-	m.data = append(m.data, "]}"...)
-	s.seq, s.sentAt, s.confirmAt = position.Seq, now, now.Add(confirmAfter)
+	s.seq++
+	s.sentAt, s.confirmAt = now, now.Add(confirmAfter)
 	s.tokens.take(now)
-	b.out = append(b.out, m)
+	b.out = append(b.out, message{viewer: s.viewer, data: d.message(b.position(s)), told: int(told), observed: d.observed, draft: d})
+}
+
+// settle takes note that what a draft says is told.
+func (s *stream) settle(d *draft) {
+	s.counter = d.last(s).counter
+	for i, l := range d.lines {
+		w := s.pending[i]
+		w.pending = false
+		if l.text == nil {
+			continue
+		}
+		if w.owed = false; w.told != l.text {
+			w.told, w.count = l.text, l.counter
+		}
+	}
+	s.pending = slices.Delete(s.pending, 0, len(d.lines))
 }
 
 // announce says where a stream stands under the next seq. It never holds changes:
@@ -155,37 +190,6 @@ func (b *board) announce(s *stream, now time.Time) {
 	s.seq++
 	b.confirm(s)
 	s.announceAt, s.confirmAt = time.Time{}, now.Add(confirmAfter)
-}
-
-func (b *board) tellOne(m *message, w *watch, now time.Time) {
-	w.pending = false
-	if w.slot < 0 {
-		return
-	}
-	l := b.news(w, now)
-	if l == w.told && !w.owed {
-		return // it changed and changed back
-	}
-	if l != w.told {
-		b.count(w, l)
-	}
-	w.owed = false
-	if m.told == 0 {
-		m.data = append(m.data, `,"changes":[`...)
-	} else {
-		m.data = append(m.data, ',')
-	}
-	m.data = appendView(m.data, w.target.id, l, b.version(w.count))
-	if v := w.target.view; v != nil {
-		m.observed = append(m.observed, v.Observed)
-	}
-	m.told++
-}
-
-// count makes l what the viewer has been told, under the next version.
-func (b *board) count(w *watch, l look) {
-	w.stream.counter++
-	w.told, w.count = l, w.stream.counter
 }
 
 // confirm repeats the position of a stream.

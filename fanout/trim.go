@@ -81,6 +81,14 @@ func trimCoarse(v View, now rollcall.Micros) look {
 	return look{status: codeLongAgo}
 }
 
+// differs reports whether a look says something else than another, which viewers were
+// told. Who left and came back before anybody was told did nothing that they could
+// see, though the keeper observed it at another minute.
+func (l *look) differs(told *look) bool {
+	return l.status != told.status || l.state != told.state || l.availability != told.availability || l.seen != told.seen ||
+		l.activity != told.activity || l.text != told.text
+}
+
 func (l look) visible() bool { return l.status != codeNothing }
 
 func (l look) statusName() rollcall.Status {

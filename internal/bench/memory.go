@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/metrics"
 	"strconv"
 	"strings"
@@ -67,4 +68,22 @@ func residentBytes() uint64 {
 		return 0
 	}
 	return pages * uint64(os.Getpagesize())
+}
+
+// fetchMemory has the runtime hold more memory ready than any burst takes, so that none
+// has to be fetched from the system meanwhile.
+func fetchMemory() {
+	const (
+		pieces, size = 96, 1 << 20
+		page         = 4096
+	)
+	all := make([][]byte, pieces)
+	for i := range all {
+		all[i] = make([]byte, size)
+		for at := 0; at < size; at += page {
+			all[i][at] = 1
+		}
+	}
+	runtime.KeepAlive(all)
+	runtime.GC()
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,8 +37,8 @@ type onlookers struct {
 	told      []standing      // by viewer and user
 	holds     [][standings]int
 	recording bool
+	keeping   bool // what the messages say
 	arrivals  []arrival
-	longest   []byte
 }
 
 // A standing is what a viewer was told of a user last.
@@ -151,27 +152,45 @@ func (o *onlookers) note(m *nats.Msg) {
 		return // a position only
 	}
 	if o.recording {
-		o.arrivals = append(o.arrivals, arrival{time.Since(o.begin), viewer, shardOf(m.Subject), len(m.Data), changes})
-		if len(m.Data) > len(o.longest) {
-			o.longest = m.Data
+		a := arrival{at: time.Since(o.begin), viewer: viewer, shard: shardOf(m.Subject), bytes: len(m.Data), changes: changes}
+		if o.keeping {
+			a.data = m.Data
 		}
+		o.arrivals = append(o.arrivals, a)
 	}
 	o.messages.Add(1)
 }
 
-// record begins to note arrivals.
-func (o *onlookers) record() {
+// record begins to note arrivals, and to keep what the messages say if that is wanted.
+func (o *onlookers) record(keep bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.recording, o.arrivals, o.longest = true, nil, nil
+	o.recording, o.keeping, o.arrivals = true, keep, nil
 }
 
-// recorded ends that and returns the arrivals and the longest message.
-func (o *onlookers) recorded() ([]arrival, []byte) {
+// recorded ends that and returns the arrivals.
+func (o *onlookers) recorded() []arrival {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recording = false
-	return o.arrivals, o.longest
+	return o.arrivals
+}
+
+// assume makes all targets of all viewers what they were told to be.
+func (o *onlookers) assume(s standing) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for viewer, list := range o.lists {
+		for _, user := range list {
+			o.told[viewer*o.users+user] = s
+		}
+		o.holds[viewer] = [standings]int{}
+		o.holds[viewer][s] = len(list)
+	}
+	for i := range o.complete {
+		o.complete[i].Store(0)
+	}
+	o.complete[s].Store(int64(len(o.lists)))
 }
 
 // readChange reads the user and the status behind an entry; what does not look like
@@ -226,10 +245,32 @@ func shardOf(subject string) int {
 	return shard
 }
 
-// due is when a message became due that the fanout held back since it told its viewer
-// of the marker; a little late, because the marker's way is counted too.
-func (o *onlookers) due(a arrival, window time.Duration) time.Duration {
-	return o.alerted[a.viewer*o.markers+a.shard] + window
+// due is when messages became due that the fanout held back since it told their viewers
+// of the markers. The markers' way is counted too; but no message is here before it is
+// due, so the way of all was as long at least as it must have been for any.
+func (o *onlookers) due(arrivals []arrival, window time.Duration) func(arrival) time.Duration {
+	seems := func(a arrival) time.Duration { return o.alerted[a.viewer*o.markers+a.shard] + window }
+	var way time.Duration
+	for _, a := range arrivals {
+		way = max(way, seems(a)-a.at)
+	}
+	return func(a arrival) time.Duration { return seems(a) - way }
+}
+
+// rested waits until just before the messages become due that the fanout holds back,
+// fetches memory, and returns how long processors have been busy by then.
+func (o *onlookers) rested(window time.Duration) (busy time.Duration, err error) {
+	const (
+		earlier = 50 * time.Millisecond // they are due a little before it seems so
+		ahead   = time.Second           // time to fetch memory
+	)
+	first := o.begin.Add(slices.Min(o.alerted) + window - earlier)
+	if err := pause(o.st.ctx, time.Until(first)-ahead); err != nil {
+		return 0, err
+	}
+	fetchMemory()
+	err = pause(o.st.ctx, time.Until(first))
+	return processorTime(), err
 }
 
 // await waits until every viewer was told the same of all its targets.

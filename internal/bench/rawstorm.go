@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,16 +17,11 @@ type rawStorm struct {
 	publisher *nats.Conn
 	onlookers *onlookers
 	subjects  [][]string // by shard and viewer
-	data      []byte     // messages are its beginnings
 }
 
-// newRawStorm subscribes as many as o has. Messages begin as the sample does, so that
-// they are read like those that they are compared with.
-func (st *stage) newRawStorm(o *onlookers, sample []byte) (*rawStorm, error) {
+// newRawStorm subscribes as many as o has.
+func (st *stage) newRawStorm(o *onlookers) (*rawStorm, error) {
 	r := &rawStorm{st: st, onlookers: newOnlookers(o.users, 0, o.lists), subjects: make([][]string, st.Shards())}
-	for len(r.data) < 2*len(sample) { // other rounds may have longer ones
-		r.data = append(r.data, sample...)
-	}
 	subscriber, err := st.open("raw onlookers")
 	if err != nil {
 		return nil, err
@@ -49,24 +46,30 @@ func (st *stage) newRawStorm(o *onlookers, sample []byte) (*rawStorm, error) {
 }
 
 // replays sends the messages several times: once takes so little that it says little.
-func (r *rawStorm) replays(arrivals []arrival) (rate Rate, err error) {
+func (r *rawStorm) replays(arrivals []arrival, due func(arrival) time.Duration) (rate Rate, busy time.Duration, err error) {
 	const times = 5
+	begin := due(slices.MinFunc(arrivals, func(a, b arrival) int { return cmp.Compare(due(a), due(b)) }))
+	after := func(a arrival) time.Duration { return due(a) - begin }
 	for range times {
-		took, err := r.send(arrivals)
+		fetchMemory()
+		before := processorTime()
+		took, err := r.send(arrivals, after)
 		if err != nil {
-			return rate, err
+			return rate, 0, err
 		}
+		busy += processorTime() - before
 		rate.add(int64(len(arrivals)), took)
 	}
-	return rate, nil
+	return rate, busy / time.Duration(times*len(arrivals)), nil
 }
 
-// send sends the messages again and returns how long it took until the last had
-// arrived.
-func (r *rawStorm) send(arrivals []arrival) (time.Duration, error) {
+// send sends the messages again, each so long after the first as it is due, and returns
+// for how long any was due and had not arrived.
+func (r *rawStorm) send(arrivals []arrival, after func(arrival) time.Duration) (time.Duration, error) {
 	o := r.onlookers
 	want := o.messages.Load() + int64(len(arrivals))
-	o.record()
+	o.assume(online)
+	o.record(true) // as it was when the fanout sent them
 	begin := time.Since(o.begin)
 	var group errgroup.Group
 	for shard, subjects := range r.subjects {
@@ -75,10 +78,10 @@ func (r *rawStorm) send(arrivals []arrival) (time.Duration, error) {
 				if a.shard != shard {
 					continue
 				}
-				if a.bytes > len(r.data) {
-					return fmt.Errorf("a message of %d bytes is too long to be sent again", a.bytes)
+				if early := begin + after(a) - time.Since(o.begin); early > 0 {
+					time.Sleep(early)
 				}
-				if err := r.publisher.Publish(subjects[a.viewer], r.data[:a.bytes]); err != nil {
+				if err := r.publisher.Publish(subjects[a.viewer], a.data); err != nil {
 					return err
 				}
 			}
@@ -91,6 +94,8 @@ func (r *rawStorm) send(arrivals []arrival) (time.Duration, error) {
 	if err := await(r.st.ctx, "raw storm", func() bool { return o.messages.Load() >= want }); err != nil {
 		return 0, err
 	}
-	again, _ := o.recorded()
-	return again[len(again)-1].at - begin, nil
+	if err := o.sound(); err != nil {
+		return 0, err
+	}
+	return backlog(o.recorded(), func(a arrival) time.Duration { return begin + after(a) }), nil
 }

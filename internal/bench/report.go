@@ -107,6 +107,13 @@ type Storm struct {
 	BurstEach  float64 `json:"burst_changes_per_message"`
 	BurstBytes float64 `json:"burst_message_bytes"`
 	Core       Rate    `json:"core_messages_per_second"`
+	// BurstDue is in which time the messages became due, milliseconds; where that is
+	// most of the time that they took, the rates say little.
+	BurstDue Spread `json:"burst_due_within"`
+	// Processor time for a message, of the whole process, microseconds; 0 where the
+	// system does not tell.
+	BurstBusy Rate `json:"burst_processor_microseconds_per_message"`
+	CoreBusy  Rate `json:"core_processor_microseconds_per_message"`
 }
 
 // Latency is how long one open takes to reach a viewer while nothing else happens.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -31,11 +32,14 @@ import (
 // the viewer was told of that user, and had not arrived.
 //
 // Beside it, in the same round and on the same server, the same messages are sent raw:
-// as many, on as many subjects, of the same sizes and in the same order, by one
-// goroutine for each shard on one connection, which is what the fanout has, to as many
-// subscriptions on one connection, where the same code reads them. All are due when
-// sending begins. What the raw sender need not do is to find out what to say: its
-// bytes lie ready.
+// byte for byte, on as many subjects and in the same order, by one goroutine for each
+// shard on one connection, which is what the fanout has, to as many subscriptions on
+// one connection, where the same code reads them and finds the same news. Each becomes
+// due after the first as it did before, and is not sent sooner, since the fanout's do not
+// become due at quite the same instant. What the raw sender need not do is to find out
+// what to say: its bytes lie ready. Before either begins, the process fetches the memory that server and
+// reader will need: else whoever comes second would use what the first had to fetch,
+// which can take longer than all the rest.
 func (r *runner) storm(ctx context.Context) error {
 	lists := pickTargets(r.StormViewers, r.StormTargets, r.StormUsers)
 	var figures stormFigures
@@ -65,8 +69,8 @@ func stormParams() rollcall.Params {
 	return p
 }
 
-// burstWindow is when a storm has passed for sure, with a second for the store.
-func burstWindow() time.Duration { return stormParams().Bounds().EdgeCrash.Latest + time.Second }
+// burstWindow is when a storm has passed for sure, with some seconds for the store.
+func burstWindow() time.Duration { return stormParams().Bounds().EdgeCrash.Latest + 3*time.Second }
 
 // pickTargets draws each viewer's targets, the same in every run.
 func pickTargets(viewers, targets, users int) [][]int {
@@ -82,7 +86,10 @@ func pickTargets(viewers, targets, users int) [][]int {
 type stormRound struct {
 	waves          []wave
 	backlog        time.Duration // see [backlog]; of a burst alone
+	spread         time.Duration // in which messages became due; of a burst alone
+	busy           time.Duration // of all processors, meanwhile; of a burst alone
 	core           Rate          // of the same messages, sent raw; of a burst alone
+	coreBusy       time.Duration // for one of them
 	span           time.Duration // in which the views were written
 	last           time.Duration // from the first view written to the last change told
 	hold           time.Duration // the longest that the fanout may hold a change back
@@ -115,7 +122,7 @@ func (r *runner) stormRound(ctx context.Context, name string, window time.Durati
 	if err := o.alert(align); err != nil {
 		return stormRound{}, err
 	}
-	got, sample, err := st.watchStorm(o, crash)
+	got, err := st.watchStorm(o, crash, window)
 	if err != nil {
 		return got, err
 	}
@@ -123,13 +130,20 @@ func (r *runner) stormRound(ctx context.Context, name string, window time.Durati
 	if len(align) == 0 {
 		return got, nil
 	}
-	raw, err := st.newRawStorm(o, sample)
+	raw, err := st.newRawStorm(o)
 	if err != nil {
 		return got, err
 	}
 	arrivals := slices.Concat(got.waves...)
-	got.backlog = backlog(arrivals, func(a arrival) time.Duration { return o.due(a, window) })
-	got.core, err = raw.replays(arrivals)
+	due := o.due(arrivals, window)
+	got.backlog = backlog(arrivals, due)
+	dues := make([]time.Duration, len(arrivals))
+	for i, a := range arrivals {
+		dues[i] = due(a)
+	}
+	got.spread = slices.Max(dues) - slices.Min(dues)
+	got.core, got.coreBusy, err = raw.replays(arrivals, due)
+	debug.FreeOSMemory() // what was fetched is not the next storm's
 	return got, err
 }
 
@@ -191,29 +205,33 @@ func (st *stage) longestList(lists [][]int) (longest int) {
 	return longest
 }
 
-// watchStorm measures until the last viewer has the last state; sample is the longest
-// message.
-func (st *stage) watchStorm(o *onlookers, crash func()) (got stormRound, sample []byte, err error) {
+// watchStorm measures until the last viewer has the last state.
+func (st *stage) watchStorm(o *onlookers, crash func(), window time.Duration) (got stormRound, err error) {
 	before, err := st.viewsWritten()
 	if err != nil {
-		return got, nil, err
+		return got, err
 	}
 	first, err := st.firstView()
 	if err != nil {
-		return got, nil, err
+		return got, err
 	}
-	runtime.GC() // so that the peak is the storm's
-	o.record()
+	runtime.GC()             // so that the peak is the storm's
+	o.record(o.markers != 0) // only a burst is sent again
 	memory := watchMemory(st.ctx)
 	crash()
-	err = o.await(offline)
+	var busy time.Duration
+	if o.markers > 0 {
+		busy, err = o.rested(window)
+	}
+	err = errors.Join(err, o.await(offline))
+	got.busy = processorTime() - busy
 	got.heap, got.resident = memory()
-	arrivals, sample := o.recorded()
+	arrivals := o.recorded()
 	if err != nil {
-		return got, nil, err
+		return got, err
 	}
 	got.waves = wavesOf(arrivals)
 	got.last = o.begin.Add(arrivals[len(arrivals)-1].at).Sub(first())
 	got.span, err = st.offlineWritten(before, o.users)
-	return got, sample, errors.Join(err, o.sound())
+	return got, errors.Join(err, o.sound())
 }

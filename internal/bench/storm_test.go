@@ -26,6 +26,9 @@ func BenchmarkStorm(b *testing.B) {
 	b.ReportMetric(s.Burst.Median, "messages/s")
 	b.ReportMetric(s.Core.Median, "core-messages/s")
 	b.ReportMetric(s.Burst.Median/s.Core.Median, "of-core")
+	b.ReportMetric(s.BurstBusy.Median, "µs-cpu/message")
+	b.ReportMetric(s.CoreBusy.Median, "µs-cpu/core-message")
+	b.ReportMetric(s.BurstDue.P50, "ms-due-spread")
 	b.ReportMetric(float64(s.HeapPeak)/1e6, "MB-heap-peak")
 	b.ReportMetric(float64(s.RSSPeak)/1e6, "MB-resident-peak")
 }

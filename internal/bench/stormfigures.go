@@ -10,7 +10,8 @@ type stormFigures struct {
 	Storm
 	paced, burst haul
 	told, last   []time.Duration
-	rounds       []stormRound // paced
+	due          []time.Duration // of bursts
+	rounds       []stormRound    // paced
 }
 
 // addPaced takes in a storm as it is.
@@ -30,6 +31,9 @@ func (f *stormFigures) addBurst(got stormRound) {
 	f.burst.count(all)
 	f.Burst.add(int64(all.messages), got.backlog)
 	f.Core.append(got.core.Median)
+	f.due = append(f.due, got.spread)
+	f.BurstBusy.append(microseconds(got.busy) / float64(max(all.messages, 1)))
+	f.CoreBusy.append(microseconds(got.coreBusy))
 }
 
 // bound is how late after the first view was written the last change may be told: the
@@ -52,6 +56,8 @@ func (f *stormFigures) sum(viewers int) *Storm {
 		s.BoundUsed = max(s.BoundUsed, round(got.last.Seconds()/bound.Seconds(), 4))
 		s.BoundKept = s.BoundUsed <= 1
 	}
-	s.Told, s.Written, s.Bound = spreadOf(f.told), spreadOf(f.last), spreadOf(bounds)
+	s.Told, s.Written, s.Bound, s.BurstDue = spreadOf(f.told), spreadOf(f.last), spreadOf(bounds), spreadOf(f.due)
 	return &s
 }
+
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -11,6 +11,7 @@ type arrival struct {
 	at             time.Duration // since the measure began
 	viewer, shard  int
 	bytes, changes int
+	data           []byte // of a burst alone
 }
 
 // stillness ends a wave: far less than the fanout's window, and more than a

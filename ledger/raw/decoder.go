@@ -2,6 +2,7 @@ package raw
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rollcall-io/rollcall/ledger"
@@ -63,7 +64,7 @@ type Decoder struct {
 // A run is one process of an edge.
 type run struct {
 	runKey
-	conns   map[uint64]*Conn
+	conns   roll
 	waiting map[uint64][]wait // heartbeats of connections that are not known yet
 	listed  uint64            // the roster that is under way, or the last
 	listing bool
@@ -117,7 +118,7 @@ func (d *Decoder) run(m Message, edge string, incarnation uint64) *run {
 	k := runKey{edge, incarnation}
 	r := d.runs[k]
 	if r == nil {
-		r = &run{runKey: k, conns: make(map[uint64]*Conn), waiting: make(map[uint64][]wait)}
+		r = &run{runKey: k, waiting: make(map[uint64][]wait)}
 		d.runs[k] = r
 	}
 	r.last = max(r.last, m.ms())
@@ -183,8 +184,8 @@ func (d *Decoder) hello(m Message, r *run, at int64) {
 
 // lose ends connections that their edge no longer holds.
 func (d *Decoder) lose(m Message, r *run, at int64, which func(*Conn) bool) {
-	for _, c := range r.conns {
-		if !c.ended && which(c) {
+	for _, s := range r.conns {
+		if c := s.conn; !c.ended && which(c) {
 			c.ended, c.last = true, m.ms()
 			d.event(m, c.Event(ledger.KindTimeout, at))
 		}
@@ -195,7 +196,7 @@ func (d *Decoder) lose(m Message, r *run, at int64, which func(*Conn) bool) {
 // was trimmed or lost, whatever is told of it later opens it; where that would be too
 // late, it is opened when it is told.
 func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
-	c := r.conns[e.Conn]
+	c := r.conns.get(e.Conn)
 	if c != nil {
 		c.last = m.ms()
 		return c
@@ -207,7 +208,7 @@ func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
 	if c.named = c.Session != ""; !c.named {
 		c.Session = SessionID(r.edge, r.incarnation, e.Conn)
 	}
-	r.conns[e.Conn] = c
+	r.conns.add(e.Conn, c)
 	at := millis(e.Epoch)
 	if e.Kind != wire.Kind_KIND_OPEN && m.ms()-at > d.lateness {
 		at = millis(e.At)
@@ -251,11 +252,11 @@ func (d *Decoder) beats(m Message, edge string) {
 	}
 	r, base, now := d.run(m, edge, head.Incarnation), millis(head.Base), m.ms()
 	var c *Conn
-	number, found := uint64(0), false
+	number, found, place := uint64(0), false, 0
 	for _, b := range beats {
 		if !found || b.Conn != number {
 			number, found = b.Conn, true
-			if c = r.conns[number]; c != nil {
+			if c, place = r.conns.next(place, number); c != nil {
 				c.last = now
 			}
 		}
@@ -280,11 +281,10 @@ const longest = 7 * 24 * 60 * 60 * 1000
 func (d *Decoder) sweep(now int64) {
 	d.swept = now
 	for k, r := range d.runs {
-		for number, c := range r.conns {
-			if silence := now - c.last; c.ended && silence > d.lateness || silence > longest {
-				delete(r.conns, number)
-			}
-		}
+		r.conns = slices.DeleteFunc(r.conns, func(s seat) bool {
+			silence := now - s.conn.last
+			return s.conn.ended && silence > d.lateness || silence > longest
+		})
 		for number, list := range r.waiting {
 			if now-list[0].stored > d.lateness {
 				d.orphans(r, number, list)

@@ -60,8 +60,9 @@ func (d *Decoder) Snapshot() ([]byte, error) {
 
 func (r *run) save() savedRun {
 	s := savedRun{Edge: r.edge, Incarnation: r.incarnation, Listed: r.listed, Listing: r.listing, Last: r.last}
-	for number, c := range r.conns {
-		s.Conns = append(s.Conns, savedConn{number, c.User, c.Device, c.Session, c.Epoch, c.Client, c.state, c.ended, c.last, c.listed, c.named})
+	for _, seat := range r.conns {
+		c := seat.conn
+		s.Conns = append(s.Conns, savedConn{seat.number, c.User, c.Device, c.Session, c.Epoch, c.Client, c.state, c.ended, c.last, c.listed, c.named})
 	}
 	for number, list := range r.waiting {
 		for _, w := range list {
@@ -90,14 +91,14 @@ func (d *Decoder) Restore(snapshot []byte) error {
 
 func (s savedRun) load() *run {
 	r := &run{
-		runKey: runKey{s.Edge, s.Incarnation}, conns: make(map[uint64]*Conn), waiting: make(map[uint64][]wait),
+		runKey: runKey{s.Edge, s.Incarnation}, waiting: make(map[uint64][]wait),
 		listed: s.Listed, listing: s.Listing, last: s.Last,
 	}
 	for _, c := range s.Conns {
-		r.conns[c.Number] = &Conn{
+		r.conns.add(c.Number, &Conn{
 			User: c.User, Device: c.Device, Session: c.Session, Epoch: c.Epoch, Client: c.Client,
 			state: c.State, ended: c.Ended, last: c.Last, listed: c.Listed, named: c.Named,
-		}
+		})
 	}
 	for _, w := range s.Waiting {
 		r.waiting[w.Number] = append(r.waiting[w.Number], wait{w.At, w.Stored, w.Flags, w.Seq})

@@ -51,22 +51,22 @@ type rules struct {
 
 // usual applies an event if it is what nearly all are, a heartbeat that says what the
 // one before said, and does what apply would do. It returns false for others.
-func (r rules) usual(s *state, e *entry, epoch int64) bool {
+func (r *rules) usual(s *state, kind ledger.Kind, at int64, seq uint64, says uint8, epoch int64) bool {
 	const active = saysState | saysForeground | saysActive
 	switch {
-	case e.kind != ledger.KindBeat || e.seq != 0 || s.ended != 0 || !s.running || s.doubt || epoch > s.epoch:
+	case kind != ledger.KindBeat || seq != 0 || s.ended != 0 || !s.running || s.doubt || epoch > s.epoch:
 		return false
-	case r.cap > 0 && e.at-s.run.To > r.cap || e.at-s.last > r.horizon:
+	case r.cap > 0 && at-s.run.To > r.cap || at-s.last > r.horizon:
 		return false
-	case e.says == active && s.told && s.foreground && e.at <= s.active.To && !s.active.Empty():
-		s.active.To = e.at + r.idle
-	case e.says == saysState|saysForeground && s.told && s.foreground && s.active.Empty():
-	case e.says == saysState && s.told && !s.foreground && s.active.Empty():
-	case e.says != 0:
+	case says == active && s.told && s.foreground && at <= s.active.To && !s.active.Empty():
+		s.active.To = at + r.idle
+	case says == saysState|saysForeground && s.told && s.foreground && s.active.Empty():
+	case says == saysState && s.told && !s.foreground && s.active.Empty():
+	case says != 0:
 		return false
 	}
 	s.events++
-	s.run.To, s.last = e.at, e.at
+	s.run.To, s.last = at, at
 	return true
 }
 

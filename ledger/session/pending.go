@@ -35,8 +35,10 @@ func (e entry) plain() (plain, bool) {
 
 func (p plain) at() int64 { return int64(p >> plainTime) }
 
+func (p plain) epoch() uint16 { return uint16(p>>plainEpoch) % maxPlainEpoch }
+
 func (p plain) entry() entry {
-	return entry{at: p.at(), epoch: uint16(p>>plainEpoch) % maxPlainEpoch, kind: ledger.KindBeat, says: uint8(p)}
+	return entry{at: p.at(), epoch: p.epoch(), kind: ledger.KindBeat, says: uint8(p)}
 }
 
 // insert adds an entry unless it is there.
@@ -81,10 +83,10 @@ func (p *pending) first() int64 {
 	return min(p.beats[0].at(), p.others[0].at)
 }
 
-// below calls each in order for what happened before an instant, and says how much of
-// either list that was.
-func (s *session) below(instant int64, each func(entry)) (beats, others int) {
-	for {
+// below calls each in order for what happened before an instant, but for a number of
+// heartbeats that come first, and says how much of either list that was.
+func (s *session) below(instant int64, skip int, each func(entry)) (beats, others int) {
+	for beats = skip; ; {
 		beat, other := beats < len(s.beats) && s.beats[beats].at() < instant, others < len(s.others) && s.others[others].at < instant
 		switch {
 		case beat && (!other || s.compare(s.beats[beats].entry(), s.others[others]) < 0):

@@ -8,8 +8,8 @@ import (
 // row is the session as it is known now; false if it never began.
 func (b *Builder) row(s *session) (ledger.Session, bool) {
 	now := b.peek(s)
-	s.below(interval.Latest, func(e entry) {
-		if epoch := s.epochs[e.epoch]; !b.usual(&now, &e, epoch) {
+	s.below(interval.Latest, 0, func(e entry) {
+		if epoch := s.epochs[e.epoch]; !b.usual(&now, e.kind, e.at, e.seq, e.says, epoch) {
 			b.apply(&now, e, epoch)
 		}
 	})

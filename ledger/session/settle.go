@@ -63,11 +63,26 @@ func (b *Builder) foldBelow(s *session, instant int64) {
 		return
 	}
 	b.thaw(s)
-	s.drop(s.below(instant, func(e entry) {
-		if !b.usual(s.state, &e, s.epochs[e.epoch]) {
+	s.drop(s.below(instant, b.foldBeats(s, instant), func(e entry) {
+		if !b.usual(s.state, e.kind, e.at, e.seq, e.says, s.epochs[e.epoch]) {
 			b.fold(s, e)
 		}
 	}))
+}
+
+// foldBeats does so for the usual heartbeats at the head of the list, and says how
+// many they are.
+func (b *Builder) foldBeats(s *session, instant int64) (n int) {
+	if len(s.others) > 0 {
+		instant = min(instant, s.others[0].at)
+	}
+	for ; n < len(s.beats); n++ {
+		p := s.beats[n]
+		if p.at() >= instant || !b.usual(s.state, ledger.KindBeat, p.at(), 0, uint8(p), s.epochs[p.epoch()]) {
+			break
+		}
+	}
+	return n
 }
 
 // settle makes final what is below the floor. done says that the session can be

@@ -3,7 +3,10 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +21,7 @@ import (
 	"github.com/rollcall-io/rollcall/ledger/raw"
 	"github.com/rollcall-io/rollcall/ledger/session"
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
 var onlineTime = ledger.Definition{
@@ -135,6 +139,75 @@ func rebuild(t *testing.T, f *e2e.Fabric) *books {
 	return k
 }
 
+// rebuildCrashing does so in processes that are killed at random: each goes on from
+// what the one before had saved, state and positions and rows together.
+func rebuildCrashing(t *testing.T, f *e2e.Fabric, seed uint64) *books {
+	random := rand.New(rand.NewPCG(seed, 0))
+	k := &books{t: t, rows: make(map[string]ledger.Session)}
+	crashes := 0
+	for shard := range f.Names.Shards() {
+		a := k.open(f.Names.Names, false)
+		saved := a.save(t, raw.Position{})
+		for killed := true; killed; {
+			killed = false
+			err := raw.Follow(t.Context(), f.JS, f.Names.Names, shard, saved.position, func(s raw.Step) error {
+				if crashes < 30 && random.IntN(3) == 0 { // amid the step
+					s.Msgs = s.Msgs[:random.IntN(len(s.Msgs)+1)]
+					s.Ended = false
+					killed = true
+				}
+				err := a.take(s)
+				if killed {
+					crashes++
+					return errKilled
+				}
+				saved = a.save(t, s.Position)
+				return err
+			})
+			if err != nil && !killed {
+				t.Fatal(err)
+			}
+			if killed {
+				a = k.reopen(f.Names.Names, saved)
+			}
+		}
+		a.close()
+	}
+	t.Logf("killed %d times", crashes)
+	return k
+}
+
+var errKilled = errors.New("killed")
+
+// A save is what a process stores in one transaction.
+type save struct {
+	position         raw.Position
+	builder, decoder []byte
+	rows             map[string]ledger.Session
+	rejected         []string
+}
+
+func (a *accounts) save(t *testing.T, p raw.Position) save {
+	decoder, err := a.Decoder.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return save{p, a.Builder.Snapshot(), decoder, maps.Clone(a.rows), slices.Clone(a.rejected)}
+}
+
+func (k *books) reopen(names subjects.Names, s save) *accounts {
+	k.rows, k.rejected = maps.Clone(s.rows), slices.Clone(s.rejected)
+	b, err := session.Restore(session.Config{Definition: onlineTime, Session: k.row, Reject: k.reject}, s.builder)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	d := raw.New(names, onlineTime.Lateness, raw.Into(b, k.reject))
+	if err := d.Restore(s.decoder); err != nil {
+		k.t.Fatal(err)
+	}
+	return &accounts{k, b, d, false}
+}
+
 // mustEqual compares rows to the millisecond, revisions included, and the quarantines.
 func (k *books) mustEqual(live *books) {
 	k.t.Helper()
@@ -191,6 +264,7 @@ func TestLedgerOfADay(t *testing.T) {
 		live := stop()
 		rebuilt := rebuild(t, f)
 		rebuilt.mustEqual(live)
+		rebuilt.mustEqual(rebuildCrashing(t, f, 1))
 		t.Logf("%d sessions, %d rows live, %d heartbeats, connected %s, active %s, in quarantine %d", len(live.rows), live.revised,
 			live.beats, live.total(ledger.Connected), live.total(ledger.Active), len(live.rejected))
 	})
@@ -231,6 +305,9 @@ func TestLedgerOfACutEdge(t *testing.T) {
 		live := stop()
 		rebuilt := rebuild(t, f)
 		rebuilt.mustEqual(live)
+		for seed := range uint64(5) {
+			rebuilt.mustEqual(rebuildCrashing(t, f, seed))
+		}
 		if len(live.rows) != 21 {
 			t.Errorf("%d sessions", len(live.rows))
 		}
@@ -290,3 +367,186 @@ func TestLedgerOfASession(t *testing.T) {
 	})
 }
 
+// TestLedgerHearsWhatAnEdgeIsTold: whatever a host tells an edge, in whatever order,
+// is what the streams yield, kind by kind. Heartbeats bear the edge's coarse stamp.
+func TestLedgerHearsWhatAnEdgeIsTold(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			lab.Bubble(t, func(t *testing.T) {
+				f := e2e.New(t, e2e.Options{Shards: 2})
+				f.StartKeeper()
+				h := host{f: f, e: f.StartEdge("g1"), random: rand.New(rand.NewPCG(seed, 9)), told: make(map[string][]ledger.Event)}
+				for range 200 {
+					f.At(f.Now() + time.Duration(1500+h.random.IntN(2000))*time.Millisecond)
+					h.step(t)
+				}
+				f.At(f.Now() + 3*time.Minute) // who is silent is given up, and everything published
+				h.check(t)
+			})
+		})
+	}
+}
+
+// A host tells an edge at random, and notes it.
+type host struct {
+	f      *e2e.Fabric
+	e      *e2e.Edge
+	random *rand.Rand
+	conns  []*hosted
+	told   map[string][]ledger.Event // by session
+}
+
+type hosted struct {
+	*edge.Conn
+	session string
+	state   edge.State
+	beats   uint32
+	beat    time.Time // the last
+}
+
+func (h *host) note(c *hosted, kind ledger.Kind) {
+	h.told[c.session] = append(h.told[c.session], ledger.Event{
+		At: time.Now().UnixMilli(), User: c.User(), Device: c.Device(), Session: c.session, Kind: kind, Activity: c.state.Activity,
+		Foreground: c.state.Foreground, Active: c.state.Foreground && c.state.Active,
+	})
+}
+
+func (h *host) step(t *testing.T) {
+	if len(h.conns) == 0 || h.random.IntN(8) == 0 {
+		c := &hosted{session: fmt.Sprint("s", len(h.told)), state: h.state()}
+		var err error
+		c.Conn, err = h.e.ConnectSession(fmt.Sprint("u", len(h.told)), "phone", c.state, edge.Session{ID: c.session, Client: edge.Client{Region: "eu"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.note(c, ledger.KindOpen)
+		h.conns = append(h.conns, c)
+		return
+	}
+	i := h.random.IntN(len(h.conns))
+	c := h.conns[i]
+	if c.Gone() {
+		h.conns = slices.Delete(h.conns, i, i+1)
+		return
+	}
+	switch n := h.random.IntN(10); {
+	case n == 0:
+		c.CloseFor(wire.Reason_REASON_LOGOUT)
+		h.note(c, ledger.KindLogout)
+	case n == 1:
+		c.Close()
+		h.note(c, ledger.KindClose)
+	case n < 5:
+		before, now := c.state, h.state()
+		if now == before {
+			return
+		}
+		c.state = now
+		if err := c.SetState(now); err != nil {
+			t.Fatal(err)
+		}
+		kind := ledger.KindIdle
+		switch {
+		case !now.Foreground && !before.Foreground && now.Activity == before.Activity:
+			return // nobody could tell
+		case !now.Foreground:
+			kind = ledger.KindBackground
+		case !before.Foreground:
+			kind = ledger.KindForeground
+		case now.Active:
+			kind = ledger.KindActive
+		}
+		h.note(c, kind)
+	case time.Since(c.beat) < h.f.Params.Heartbeat/2:
+		// An edge keeps four heartbeats of a connection between two renewals.
+	default:
+		c.beat = time.Now()
+		c.beats++
+		c.Beat(c.beats)
+		h.note(c, ledger.KindBeat)
+	}
+}
+
+func (h *host) state() edge.State {
+	return edge.State{
+		Foreground: h.random.IntN(3) > 0, Active: h.random.IntN(2) == 0, Activity: []string{"", "streaming"}[h.random.IntN(2)],
+	}
+}
+
+// tape takes what the streams yield, by session.
+type tape struct {
+	t      *testing.T
+	events map[string][]ledger.Event
+}
+
+func (k tape) Event(e ledger.Event)                    { k.events[e.Session] = append(k.events[e.Session], e) }
+func (k tape) Beat(c *raw.Conn, at int64, flags uint8) { k.Event(c.Beat(at, flags)) }
+func (k tape) Reject(r ledger.Rejected)                { k.t.Errorf("in quarantine: %+v", r) }
+
+func (h *host) check(t *testing.T) {
+	k := tape{t, make(map[string][]ledger.Event)}
+	for shard := range h.f.Names.Shards() {
+		d := raw.New(h.f.Names.Names, time.Hour, k)
+		err := raw.Follow(t.Context(), h.f.JS, h.f.Names.Names, shard, raw.Position{}, func(s raw.Step) error {
+			for _, m := range s.Msgs {
+				d.Add(m)
+			}
+			if s.Ended {
+				return raw.ErrStop
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Flush()
+	}
+	for id, want := range h.told {
+		// The two streams apart: each in the order in which it was told.
+		for _, beats := range []bool{false, true} {
+			h.compare(t, id, beats, pick(want, beats), pick(k.events[id], beats))
+		}
+	}
+	if len(k.events) != len(h.told) {
+		t.Errorf("%d sessions, want %d", len(k.events), len(h.told))
+	}
+}
+
+func pick(list []ledger.Event, beats bool) (picked []ledger.Event) {
+	for _, e := range list {
+		if (e.Kind == ledger.KindBeat) == beats {
+			picked = append(picked, e)
+		}
+	}
+	return picked
+}
+
+func (h *host) compare(t *testing.T, id string, beats bool, want, got []ledger.Event) {
+	if n := len(got); !beats && n == len(want)+1 && got[n-1].Kind == ledger.KindTimeout {
+		got = got[:n-1] // it fell silent, and the edge said so
+	}
+	if len(got) != len(want) {
+		t.Errorf("%s: %d events, told %d:\n%v\n%v", id, len(got), len(want), got, want)
+		return
+	}
+	for i, g := range got {
+		w := want[i]
+		early := int64(0)
+		if beats {
+			early = 2 * time.Second.Milliseconds() // two resolutions of the edge's clock
+		}
+		if g.At > w.At || g.At < w.At-early {
+			t.Errorf("%s: %d at %d, told at %d", id, g.Kind, g.At, w.At)
+		}
+		if !beats && g.Kind <= ledger.KindIdle && g.Client.Region != "eu" {
+			t.Errorf("%s: the client is %+v", id, g.Client)
+		}
+		if beats {
+			w.Activity = "" // heartbeats bear none
+		}
+		ends := g.Kind >= ledger.KindClose
+		if g.Kind != w.Kind || g.User != w.User || !ends && (g.Activity != w.Activity || g.Foreground != w.Foreground || g.Active != w.Active) {
+			t.Errorf("%s: got %+v, told %+v", id, g, w)
+		}
+	}
+}

@@ -51,8 +51,9 @@
 // as [subjects.CodeUnavailable]. A fanout that was taken over learns of it from
 // the bucket's owner record, cannot store interests any more, and stops. A server
 // that is slow to take messages delays and merges changes; memory is bounded by
-// the numbers of users and of watched targets. If the store comes back without views that were
-// read, they are read anew.
+// the numbers of users and of watched targets, and each shard writes ahead about 16 MiB of
+// messages at most. If the store comes back without views that were read, they are read
+// anew.
 //
 // # Limits
 //

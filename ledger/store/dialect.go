@@ -7,7 +7,6 @@ import (
 
 // A dialect is where the two databases differ.
 type dialect struct {
-	driver   string
 	rows     string // how a table is stored that is found by its primary key
 	counter  string
 	numbered bool   // parameters are $1, $2 instead of ?
@@ -18,12 +17,12 @@ type dialect struct {
 
 var (
 	sqlite = &dialect{
-		driver: "sqlite", rows: "without rowid", counter: "integer primary key",
+		rows: "without rowid", counter: "integer primary key",
 		purge: "pragma wal_checkpoint(truncate)",
 		// Transactions begin immediate, so there is one at a time.
 	}
 	postgres = &dialect{
-		driver: "pgx", counter: "bigint generated always as identity primary key", numbered: true,
+		counter: "bigint generated always as identity primary key", numbered: true,
 		exclude: "select pg_advisory_xact_lock(7265108401)",
 		include: "select pg_advisory_xact_lock_shared(7265108401)",
 	}

@@ -13,7 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
 	"github.com/rollcall-io/rollcall/ledger"
@@ -44,23 +45,40 @@ func Open(ctx context.Context, place string) (*SQL, error) {
 }
 
 func connect(place string) (*SQL, error) {
-	d, name := sqlite, place
 	switch {
 	case strings.HasPrefix(place, "postgres://"), strings.HasPrefix(place, "postgresql://"):
-		d = postgres
+		return connectPostgres(place)
 	case place == "", strings.Contains(place, "://"):
 		return nil, fmt.Errorf("%w: %q", ErrURL, place)
-	default:
-		var err error
-		if name, err = sqliteName(place); err != nil {
-			return nil, err
-		}
 	}
-	db, err := sql.Open(d.driver, name)
+	name, err := sqliteName(place)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
-	return &SQL{db: db, dialect: d}, nil
+	return &SQL{db: db, dialect: sqlite}, nil
+}
+
+func connectPostgres(place string) (*SQL, error) {
+	config, err := pgx.ParseConfig(place)
+	if err != nil {
+		// The parser's words may hold the password.
+		return nil, fmt.Errorf("%w: PostgreSQL's driver cannot read it", ErrURL)
+	}
+	for name, value := range map[string]string{
+		// A plan made while a table was small reads all of it when it is large.
+		"plan_cache_mode": "force_custom_plan",
+		// Statements with thousands of values take longer to compile than to run.
+		"jit": "off",
+	} {
+		if _, chosen := config.RuntimeParams[name]; !chosen {
+			config.RuntimeParams[name] = value
+		}
+	}
+	return &SQL{db: stdlib.OpenDB(*config), dialect: postgres}, nil
 }
 
 // sqliteName makes the file, so that only its owner can read it, and names it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -38,8 +39,8 @@ func TestSQLiteFileIsPrivate(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	for _, place := range []string{"", "mysql://x", "nats://127.0.0.1"} {
-		if _, err := Open(t.Context(), place); !errors.Is(err, ErrURL) {
+	for _, place := range []string{"", "mysql://x", "nats://127.0.0.1", "postgres://a:secret@x:port/"} {
+		if _, err := Open(t.Context(), place); !errors.Is(err, ErrURL) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", place, err)
 		}
 	}

@@ -247,12 +247,13 @@ func (b *Builder) codeSession(c *coder, s *session) {
 		}
 		c.state(s.state)
 	}
+	c.bad = c.bad || c.reading && !b.sound(s)
 	list(c, &s.epochs, c.int)
 	base := int64(0)
 	list(c, &s.others, func(e *entry) {
 		c.entry(e, base)
 		base = e.at
-		if int(e.epoch) >= len(s.epochs) {
+		if int(e.epoch) >= len(s.epochs) || int(e.label) > b.rules.labels {
 			c.bad, e.epoch = true, 0
 		}
 	})
@@ -272,4 +273,18 @@ func (b *Builder) codeSession(c *coder, s *session) {
 			b.dirty = append(b.dirty, s)
 		}
 	}
+}
+
+// sound says that a state does not name what the definition does not have.
+func (b *Builder) sound(s *session) bool {
+	now := s.state
+	if s.packed != nil {
+		c := coder{reading: true, buf: s.packed}
+		now = new(state)
+		if c.state(now); c.bad || len(c.buf) > 0 {
+			return false
+		}
+	}
+	labels := len(now.labels)
+	return int(now.label) <= b.rules.labels && (labels == 0 || labels == b.rules.labels)
 }

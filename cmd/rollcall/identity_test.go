@@ -480,21 +480,6 @@ func TestCredentialsThatMayNotDoIt(t *testing.T) {
 	}
 }
 
-// A keeper is called as its credential says.
-func TestPartsAreNamedByTheirCredential(t *testing.T) {
-	makeKeys(t)
-	path := filepath.Join(t.TempDir(), "k.creds")
-	if code, _, errs := command(t, "token", "keeper", "--id", "k.1", "--out", path); code != 0 {
-		t.Fatal(errs)
-	}
-	if got := nameIn(path, identity.Keeper); got != "k.1" {
-		t.Errorf("the keeper is called %q", got)
-	}
-	if got := nameIn(path, identity.Viewer); got != "" {
-		t.Errorf("a keeper's credential names the viewer %q", got)
-	}
-}
-
 // Who watches when its credential is revoked hears why it ends.
 func TestRevocationEndsAWatch(t *testing.T) {
 	url := up(t, "--data", t.TempDir())
@@ -537,5 +522,28 @@ func TestCommandsShowTheirCertificate(t *testing.T) {
 	}
 	if code, _, errs := command(t, append([]string{"who", "ann"}, append(mutual[:4:4], "--tls-cert", cert, "--tls-key", clientKey)...)...); code != exitUsage || !strings.Contains(errs, "--tls-key") {
 		t.Errorf("another's key: %d, %s", code, errs)
+	}
+}
+
+// A keeper is called as its credential says, and tells why it ends when that is revoked.
+func TestKeeperWithACredential(t *testing.T) {
+	url, system, operator := foreign(t)
+	t.Setenv("ROLLCALL_KEYS", filepath.Join(t.TempDir(), "keys"))
+	if code, _, errs := command(t, "init", "-s", url, "--system-creds", system, "--operator-key", operator, "--shards", "1"); code != 0 {
+		t.Fatal(errs)
+	}
+	path := filepath.Join(t.TempDir(), "k.creds")
+	if code, _, errs := command(t, "token", "keeper", "--id", "k.1", "--out", path); code != 0 {
+		t.Fatal(errs)
+	}
+	out, says, ended := newOutput(), newOutput(), make(chan int, 1)
+	go func() { ended <- run(t.Context(), []string{"keeper", "-s", url, "--creds", path}, console{out, says}) }()
+	out.await(t, `keeper k\.1 runs on`)
+	code, _, errs := command(t, "token", "revoke", "-s", url, "--system-creds", system, "--operator-key", operator, "--role", "keeper", "--id", "k.1")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	if code := <-ended; code != exitFailed || !strings.Contains(says.String(), "rollcall: the keeper has ended: the credential was revoked or has expired") {
+		t.Errorf("revoked: %d, %s", code, says)
 	}
 }

@@ -61,7 +61,7 @@ type keeperCmd struct{ running }
 
 func (c *keeperCmd) Help() string {
 	return `Runs a keeper on any NATS system that 'rollcall init' has prepared. Run one: it takes over all shards,
-and a keeper that ran before ends with exit code 1. There is no standby yet, so do not let a supervisor start two again and
+and a keeper that ran before ends with exit code 1 at its next write. There is no standby yet, so do not let a supervisor start two again and
 again: they would take over from each other for ever.`
 }
 
@@ -82,7 +82,7 @@ type fanoutCmd struct {
 
 func (c *fanoutCmd) Help() string {
 	return `Runs a fanout on any NATS system that 'rollcall init' has prepared. Run one: it takes over all shards,
-and a fanout that ran before ends with exit code 1. There is no standby yet, so do not let a supervisor start two again and
+and a fanout that ran before ends with exit code 1 at its next write. There is no standby yet, so do not let a supervisor start two again and
 again: they would take over from each other for ever.`
 }
 

@@ -68,7 +68,8 @@ type run struct {
 	waiting map[uint64][]wait // heartbeats of connections that are not known yet
 	listed  uint64            // the roster that is under way, or the last
 	listing bool
-	last    int64 // store time of its last message
+	last    int64  // store time of its last message
+	stream  string // where its heartbeats are
 }
 
 type runKey struct {
@@ -252,6 +253,7 @@ func (d *Decoder) beats(m Message, edge string) {
 	}
 	r, base, now := d.run(m, edge, head.Incarnation), millis(head.Base), m.ms()
 	var c *Conn
+	r.stream = m.Stream
 	number, found, place := uint64(0), false, 0
 	for _, b := range beats {
 		if !found || b.Conn != number {
@@ -301,7 +303,7 @@ func (d *Decoder) orphans(r *run, number uint64, list []wait) {
 	d.sink.Reject(ledger.Rejected{
 		Rule: ledger.RuleInput, At: time.UnixMilli(list[0].at).UTC(),
 		Reason: fmt.Sprintf("%d heartbeats of a connection that the log does not tell of", len(list)),
-		Source: fmt.Sprintf("%s %d", d.names.Beats(0, r.edge), list[0].seq), Raw: SessionID(r.edge, r.incarnation, number),
+		Source: fmt.Sprintf("%s %d", r.stream, list[0].seq), Raw: SessionID(r.edge, r.incarnation, number),
 	})
 }
 

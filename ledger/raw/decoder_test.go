@@ -104,7 +104,7 @@ func TestBeatsOfNobody(t *testing.T) {
 	s := newScene(t)
 	s.beats(30, 7, 1, 25)
 	s.frame(2*3600, 7, entry(wire.Kind_KIND_HELLO, 7200))
-	if len(s.rejected) != 1 || s.rejected[0].Rule != ledger.RuleInput {
+	if len(s.rejected) != 1 || s.rejected[0].Rule != ledger.RuleInput || s.rejected[0].Source != "S 1" {
 		t.Errorf("in quarantine: %+v", s.rejected)
 	}
 }

@@ -17,13 +17,13 @@ type (
 		Runs   []savedRun
 	}
 	savedRun struct {
-		Edge        string
-		Incarnation uint64
-		Listed      uint64
-		Listing     bool
-		Last        int64
-		Conns       []savedConn
-		Waiting     []savedWait
+		Edge, Stream string
+		Incarnation  uint64
+		Listed       uint64
+		Listing      bool
+		Last         int64
+		Conns        []savedConn
+		Waiting      []savedWait
 	}
 	savedConn struct {
 		Number                uint64
@@ -59,7 +59,7 @@ func (d *Decoder) Snapshot() ([]byte, error) {
 }
 
 func (r *run) save() savedRun {
-	s := savedRun{Edge: r.edge, Incarnation: r.incarnation, Listed: r.listed, Listing: r.listing, Last: r.last}
+	s := savedRun{Edge: r.edge, Stream: r.stream, Incarnation: r.incarnation, Listed: r.listed, Listing: r.listing, Last: r.last}
 	for _, seat := range r.conns {
 		c := seat.conn
 		s.Conns = append(s.Conns, savedConn{seat.number, c.User, c.Device, c.Session, c.Epoch, c.Client, c.state, c.ended, c.last, c.listed, c.named})
@@ -92,7 +92,7 @@ func (d *Decoder) Restore(snapshot []byte) error {
 func (s savedRun) load() *run {
 	r := &run{
 		runKey: runKey{s.Edge, s.Incarnation}, waiting: make(map[uint64][]wait),
-		listed: s.Listed, listing: s.Listing, last: s.Last,
+		listed: s.Listed, listing: s.Listing, last: s.Last, stream: s.Stream,
 	}
 	for _, c := range s.Conns {
 		r.conns.add(c.Number, &Conn{

@@ -257,20 +257,28 @@ func (o *onlookers) due(arrivals []arrival, window time.Duration) func(arrival) 
 	return func(a arrival) time.Duration { return seems(a) - way }
 }
 
-// rested waits until just before the messages become due that the fanout holds back,
-// fetches memory, and returns how long processors have been busy by then.
-func (o *onlookers) rested(window time.Duration) (busy time.Duration, err error) {
+// burst fetches memory before the messages become due that the fanout holds back, awaits
+// them, and returns how long processors were busy with them; zero if fetching took too
+// long to tell.
+func (o *onlookers) burst(window time.Duration) (busy time.Duration, err error) {
 	const (
-		earlier = 50 * time.Millisecond // they are due a little before it seems so
-		ahead   = time.Second           // time to fetch memory
+		ahead   = 1500 * time.Millisecond // time to fetch memory
+		earlier = 50 * time.Millisecond   // they are due a little before it seems so
 	)
 	first := o.begin.Add(slices.Min(o.alerted) + window - earlier)
 	if err := pause(o.st.ctx, time.Until(first)-ahead); err != nil {
 		return 0, err
 	}
 	fetchMemory()
-	err = pause(o.st.ctx, time.Until(first))
-	return processorTime(), err
+	late := time.Now().After(first)
+	if err := pause(o.st.ctx, time.Until(first)); err != nil {
+		return 0, err
+	}
+	before := processorTime()
+	if err := o.await(offline); err != nil || late {
+		return 0, err
+	}
+	return processorTime() - before, nil
 }
 
 // await waits until every viewer was told the same of all its targets.

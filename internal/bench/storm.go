@@ -87,7 +87,7 @@ type stormRound struct {
 	waves          []wave
 	backlog        time.Duration // see [backlog]; of a burst alone
 	spread         time.Duration // in which messages became due; of a burst alone
-	busy           time.Duration // of all processors, meanwhile; of a burst alone
+	busy           time.Duration // of all processors, meanwhile; of a burst alone, 0 if not known
 	core           Rate          // of the same messages, sent raw; of a burst alone
 	coreBusy       time.Duration // for one of them
 	span           time.Duration // in which the views were written
@@ -217,15 +217,15 @@ func (st *stage) watchStorm(o *onlookers, crash func(), window time.Duration) (g
 	}
 	runtime.GC()             // so that the peak is the storm's
 	o.record(o.markers != 0) // only a burst is sent again
-	memory := watchMemory(st.ctx)
-	crash()
-	var busy time.Duration
 	if o.markers > 0 {
-		busy, err = o.rested(window)
+		crash()
+		got.busy, err = o.burst(window)
+	} else {
+		memory := watchMemory(st.ctx) // which takes time that a burst's rate would show
+		crash()
+		err = o.await(offline)
+		got.heap, got.resident = memory()
 	}
-	err = errors.Join(err, o.await(offline))
-	got.busy = processorTime() - busy
-	got.heap, got.resident = memory()
 	arrivals := o.recorded()
 	if err != nil {
 		return got, err

@@ -32,7 +32,9 @@ func (f *stormFigures) addBurst(got stormRound) {
 	f.Burst.add(int64(all.messages), got.backlog)
 	f.Core.append(got.core.Median)
 	f.due = append(f.due, got.spread)
-	f.BurstBusy.append(microseconds(got.busy) / float64(max(all.messages, 1)))
+	if got.busy > 0 {
+		f.BurstBusy.append(microseconds(got.busy) / float64(max(all.messages, 1)))
+	}
 	f.CoreBusy.append(microseconds(got.coreBusy))
 }
 

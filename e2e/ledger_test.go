@@ -15,7 +15,6 @@ import (
 	"github.com/rollcall-io/rollcall/e2e"
 	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/internal/lab"
-	"github.com/rollcall-io/rollcall/internal/trace"
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 	"github.com/rollcall-io/rollcall/ledger/raw"
@@ -237,37 +236,6 @@ func (k *books) total(m ledger.Measure) (sum time.Duration) {
 		sum += time.Duration(interval.Total(interval.Union(list))) * time.Millisecond
 	}
 	return sum
-}
-
-// TestLedgerOfADay plays a day of the trace through the whole fabric. The ledger that
-// followed it live and the one that is built from the streams afterwards are equal.
-func TestLedgerOfADay(t *testing.T) {
-	events := readTrace(t, "testdata/irc-netsplit-1d.csv")
-	lab.Bubble(t, func(t *testing.T) {
-		f := e2e.New(t, e2e.Options{Shards: 2})
-		f.StartKeeper()
-		stop := keepBooks(t, f)
-		ctx, end := context.WithCancel(t.Context())
-		player := trace.Player{
-			Params: f.Params, Speed: 1, Seed: 1,
-			Start: func(_ context.Context, id string) (trace.Gateway, error) {
-				g := f.StartEdge(id)
-				return trace.Gateway{Node: g.Node, Crash: g.Kill}, nil
-			},
-		}
-		if err := player.Play(ctx, events); err != nil {
-			t.Fatal(err)
-		}
-		f.At(f.Now() + 5*time.Minute)
-		end()
-		player.Wait()
-		live := stop()
-		rebuilt := rebuild(t, f)
-		rebuilt.mustEqual(live)
-		rebuilt.mustEqual(rebuildCrashing(t, f, 1))
-		t.Logf("%d sessions, %d rows live, %d heartbeats, connected %s, active %s, in quarantine %d", len(live.rows), live.revised,
-			live.beats, live.total(ledger.Connected), live.total(ledger.Active), len(live.rejected))
-	})
 }
 
 // TestLedgerOfACutEdge cuts an edge off for ten minutes while devices come, change and

@@ -166,7 +166,7 @@ func unreachable(server string, err error) error {
 		return fmt.Errorf("the server at %s refuses the credential (%w); --creds FILE shows another, --keys DIR mints one", server, err)
 	case errors.As(err, &untrusted):
 		return fmt.Errorf("the certificate of the server at %s is not trusted (%w); --tls-ca FILE names the authority that it is from", server, err)
-	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
+	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"), strings.Contains(err.Error(), "after TLS handshake"):
 		return fmt.Errorf("the server at %s refuses the handshake (%w); if it asks for a certificate, --tls-cert and --tls-key show one", server, err)
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return fmt.Errorf("the server at %s has no TLS (%w)", server, err)

@@ -3,7 +3,8 @@
 package e2e_test
 
 // A day takes minutes under the race detector, which finds no more in it than in the
-// ten minutes of TestLedgerOfACutEdge.
+// ten minutes of TestLedgerOfACutEdge. For the same reason the traces and the three
+// hundred devices for each way of leaving go without it.
 
 import (
 	"context"

@@ -7,13 +7,11 @@ package e2e_test
 // hundred devices for each way of leaving go without it.
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/rollcall-io/rollcall/e2e"
 	"github.com/rollcall-io/rollcall/internal/lab"
-	"github.com/rollcall-io/rollcall/internal/trace"
 	"github.com/rollcall-io/rollcall/ledger"
 )
 
@@ -25,20 +23,9 @@ func TestLedgerOfADay(t *testing.T) {
 		f := e2e.New(t, e2e.Options{Shards: 2})
 		f.StartKeeper()
 		stop := keepBooks(t, f)
-		ctx, end := context.WithCancel(t.Context())
-		player := trace.Player{
-			Params: f.Params, Speed: 1, Seed: 1,
-			Start: func(_ context.Context, id string) (trace.Gateway, error) {
-				g := f.StartEdge(id)
-				return trace.Gateway{Node: g.Node, Crash: g.Kill}, nil
-			},
-		}
-		if err := player.Play(ctx, events); err != nil {
-			t.Fatal(err)
-		}
+		leave := playTrace(t, f, events)
 		f.At(f.Now() + 5*time.Minute)
-		end()
-		player.Wait()
+		leave()
 		live := stop()
 		rebuilt := rebuild(t, f)
 		rebuilt.mustEqual(live)

@@ -36,21 +36,10 @@ func TestTrace(t *testing.T) {
 		f.StartFanoutWith(fanout.Config{InterestTTL: 48 * time.Hour})
 		v := f.StartAudience(12*time.Hour, trace.Users(events)...)
 		begin := f.Now()
-		ctx, stop := context.WithCancel(t.Context())
-		player := trace.Player{
-			Params: f.Params, Speed: 1, Seed: 1,
-			Start: func(_ context.Context, id string) (trace.Gateway, error) {
-				g := f.StartEdge(id)
-				return trace.Gateway{Node: g.Node, Crash: g.Kill}, nil
-			},
-		}
-		if err := player.Play(ctx, events); err != nil {
-			t.Fatal(err)
-		}
+		leave := playTrace(t, f, events)
 		f.At(f.Now() + f.Params.Bounds().EdgeCrash.Latest + time.Second)
 		length := f.Now() - begin
-		stop()
-		player.Wait()
+		leave()
 
 		rows := v.Rows()
 		for i := range rows {
@@ -64,6 +53,24 @@ func TestTrace(t *testing.T) {
 			writePublished(t, *published, rows)
 		}
 	})
+}
+
+// playTrace plays a connection history at its own speed. What is connected at its end
+// stays until leave is called.
+func playTrace(t *testing.T, f *e2e.Fabric, events []trace.Event) (leave func()) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	player := trace.Player{
+		Params: f.Params, Speed: 1, Seed: 1,
+		Start: func(_ context.Context, id string) (trace.Gateway, error) {
+			g := f.StartEdge(id)
+			return trace.Gateway{Node: g.Node, Crash: g.Kill}, nil
+		},
+	}
+	if err := player.Play(ctx, events); err != nil {
+		t.Fatal(err)
+	}
+	return func() { end(); player.Wait() }
 }
 
 // shardsFor plays days on the usual number of shards and weeks on one, which is

@@ -75,7 +75,7 @@ func (b *board) floor(now time.Time) uint64 {
 	return max(uint64(now.Sub(b.began).Microseconds())>>8, b.forgotten)
 }
 
-// Records is what the bucket of views holds: one sequence, so that a block that came
+// Records are what the bucket of views holds: one sequence, so that a block that came
 // before a change is seen before it.
 type records struct {
 	views    map[string]View

@@ -10,13 +10,15 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-io/rollcall/internal/filelock"
 )
 
 // Server is a running nats-server.
 type Server struct {
 	inner *server.Server
 	cfg   Config
-	lock  *lock
+	lock  *filelock.Lock
 	once  sync.Once
 }
 
@@ -41,7 +43,7 @@ func Start(cfg Config) (*Server, error) {
 		if options.AccountResolver != nil {
 			options.AccountResolver.Close()
 		}
-		return nil, errors.Join(err, lock.release())
+		return nil, errors.Join(err, lock.Release())
 	}
 	s.lock = lock
 	return s, nil
@@ -131,7 +133,7 @@ func (s *Server) WebSocketURL() string {
 func (s *Server) Shutdown() {
 	s.once.Do(func() {
 		stop(s.inner)
-		if err := s.lock.release(); err != nil {
+		if err := s.lock.Release(); err != nil {
 			s.cfg.Logger.Warn("releasing the store directory", "err", err)
 		}
 	})

@@ -14,9 +14,10 @@ type Conn struct {
 	User, Device, Session string
 	Epoch                 int64
 	Client                ledger.Client
-	// Handle is the sink's.
+	// Handle is the sink's, and so is Mark.
 	Handle session.Handle
 	Bound  bool // whether Handle is set
+	Mark   uint64
 
 	named  bool // the application named the session
 	state  wire.State

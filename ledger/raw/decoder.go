@@ -2,7 +2,9 @@ package raw
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rollcall-io/rollcall/ledger"
@@ -54,12 +56,27 @@ func (m Message) source() string { return fmt.Sprintf("%s %d", m.Stream, m.Seq) 
 // Decoder reads one shard. Use [New]. It is not safe for concurrent use.
 type Decoder struct {
 	names    subjects.Names
-	lateness int64
+	lateness int64 // above which events are refused
+	horizon  int64 // for which connections that have ended are remembered
 	sink     Sink
 	runs     map[runKey]*run
 	newest   map[string]uint64 // incarnation by edge
 	swept    int64
+	origin   Origin
 }
+
+// An Origin is where something that a sink is given comes from.
+type Origin struct {
+	Beats  bool   // the stream is that of heartbeats
+	Seq    uint64 // of the message
+	Stored int64  // ms, its store time
+	// Told is when something was told of a connection whose OPEN was not read, for the
+	// event that opens it instead; 0 for every other.
+	Told int64
+}
+
+// Origin is that of what the sink is being given.
+func (d *Decoder) Origin() Origin { return d.origin }
 
 // A run is one process of an edge.
 type run struct {
@@ -87,14 +104,25 @@ type wait struct {
 // event may have happened: that of the definition.
 func New(names subjects.Names, lateness time.Duration, sink Sink) *Decoder {
 	return &Decoder{
-		names: names, lateness: lateness.Milliseconds(), sink: sink,
+		names: names, lateness: lateness.Milliseconds(), horizon: lateness.Milliseconds(), sink: sink,
 		runs: make(map[runKey]*run), newest: make(map[string]uint64),
 	}
+}
+
+// Keep returns a decoder that refuses nothing because it is late, for those who keep
+// events for later: see [Origin]. The horizon is how long connections that have ended
+// are remembered, and heartbeats without one; it should be above every lateness that
+// the events may be read under.
+func Keep(names subjects.Names, horizon time.Duration, sink Sink) *Decoder {
+	d := New(names, horizon, sink)
+	d.lateness = math.MaxInt64
+	return d
 }
 
 // Add reads a message. The messages of one stream must come in their order.
 func (d *Decoder) Add(m Message) {
 	edge, tick, err := d.names.ParseLog(m.Subject)
+	d.origin = Origin{Beats: m.Beats, Seq: m.Seq, Stored: m.ms()}
 	switch {
 	case err != nil:
 		d.malformed(m, err)
@@ -104,7 +132,7 @@ func (d *Decoder) Add(m Message) {
 	default:
 		d.frame(m, edge)
 	}
-	if now := m.ms(); now-d.swept > max(d.lateness/8, 1) {
+	if now := m.ms(); now-d.swept > max(d.horizon/8, 1) {
 		d.sweep(now)
 	}
 }
@@ -210,9 +238,12 @@ func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
 		c.Session = SessionID(r.edge, r.incarnation, e.Conn)
 	}
 	r.conns.add(e.Conn, c)
-	at := millis(e.Epoch)
-	if e.Kind != wire.Kind_KIND_OPEN && m.ms()-at > d.lateness {
-		at = millis(e.At)
+	at, origin := millis(e.Epoch), d.origin
+	if e.Kind != wire.Kind_KIND_OPEN {
+		d.origin.Told = millis(e.At)
+		if m.ms()-at > d.lateness {
+			at = d.origin.Told
+		}
 	}
 	if e.Kind == wire.Kind_KIND_CLOSE {
 		d.event(m, c.Event(ledger.KindOpen, at)) // a close tells no state
@@ -220,6 +251,7 @@ func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
 		d.event(m, c.stated(ledger.KindOpen, at, e.State, e.Activity))
 	}
 	for _, w := range r.waiting[e.Conn] {
+		d.origin = Origin{Beats: true, Seq: w.seq, Stored: w.stored}
 		if w.stored-w.at > d.lateness {
 			d.late(m, c.Beat(w.at, w.flags))
 			continue
@@ -227,6 +259,7 @@ func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
 		d.sink.Beat(c, w.at, w.flags)
 	}
 	delete(r.waiting, e.Conn)
+	d.origin = origin
 	return c
 }
 
@@ -285,26 +318,41 @@ func (d *Decoder) sweep(now int64) {
 	for k, r := range d.runs {
 		r.conns = slices.DeleteFunc(r.conns, func(s seat) bool {
 			silence := now - s.conn.last
-			return s.conn.ended && silence > d.lateness || silence > longest
+			return s.conn.ended && silence > d.horizon || silence > longest
 		})
 		for number, list := range r.waiting {
-			if now-list[0].stored > d.lateness {
+			if now-list[0].stored > d.horizon {
 				d.orphans(r, number, list)
 				delete(r.waiting, number)
 			}
 		}
-		if len(r.conns) == 0 && len(r.waiting) == 0 && now-r.last > d.lateness {
+		if len(r.conns) == 0 && len(r.waiting) == 0 && now-r.last > d.horizon {
 			delete(d.runs, k)
 		}
 	}
 }
 
 func (d *Decoder) orphans(r *run, number uint64, list []wait) {
+	d.origin = Origin{Beats: true, Seq: list[0].seq, Stored: list[0].stored}
 	d.sink.Reject(ledger.Rejected{
 		Rule: ledger.RuleInput, At: time.UnixMilli(list[0].at).UTC(),
 		Reason: fmt.Sprintf("%d heartbeats of a connection that the log does not tell of", len(list)),
-		Source: fmt.Sprintf("%s %d", r.stream, list[0].seq), Raw: SessionID(r.edge, r.incarnation, number),
+		Source: fmt.Sprintf("%s %d", r.stream, list[0].seq), Raw: SessionID(r.edge, r.incarnation, number) + " " + listed(list),
 	})
+}
+
+// listed are heartbeats as text: their instants in ms, each with its flags.
+func listed(list []wait) string {
+	var b []byte
+	for i, w := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, w.at, 10)
+		b = append(b, '/')
+		b = strconv.AppendUint(b, uint64(w.flags), 10)
+	}
+	return string(b)
 }
 
 // Flush says that no message comes any more.

@@ -196,3 +196,32 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("%v\n%v", a, b)
 	}
 }
+
+// A decoder that keeps refuses nothing, and says of everything when it was stored.
+func TestKeep(t *testing.T) {
+	s := newScene(t)
+	var stored []int64
+	s.decoder = raw.Keep(s.names, time.Hour, noting{s.tape, func() { stored = append(stored, s.decoder.Origin().Stored/1000) }})
+	s.beats(30, 7, 1, 25)
+	s.frame(2*3600, 7, of(wire.Kind_KIND_OPEN, 1, 2, 1)) // and the heartbeat is given up
+	s.beats(2*3600, 7, 2, 25)
+	s.frame(3*3600, 7, of(wire.Kind_KIND_STATE, 3*3600, 3, 1)) // its OPEN was not read
+	s.said([2]int64{int64(ledger.KindOpen), 1}, [2]int64{int64(ledger.KindBeat), 25},
+		[2]int64{int64(ledger.KindOpen), 1}, [2]int64{int64(ledger.KindActive), 3 * 3600})
+	if want := []int64{7200, 30, 7200, 10800, 10800}; !slices.Equal(stored, want) {
+		t.Errorf("stored %v, want %v", stored, want)
+	}
+	if len(s.rejected) != 1 || s.rejected[0].Raw != raw.SessionID("g1", 7, 1)+" 25000/1" {
+		t.Errorf("in quarantine: %+v", s.rejected)
+	}
+}
+
+// noting calls a function before everything that a sink takes.
+type noting struct {
+	raw.Sink
+	note func()
+}
+
+func (n noting) Event(e ledger.Event)                    { n.note(); n.Sink.Event(e) }
+func (n noting) Beat(c *raw.Conn, at int64, flags uint8) { n.note(); n.Sink.Beat(c, at, flags) }
+func (n noting) Reject(r ledger.Rejected)                { n.note(); n.Sink.Reject(r) }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +29,10 @@ func conformance(t *testing.T, fresh func(t *testing.T) Store) {
 		"order and repetition":        testOrder,
 		"definitions side by side":    testSideBySide,
 		"a batch is all or nothing":   testAtomic,
-		"positions":                   testPositions,
+		"checkpoints":                 testCheckpoints,
+		"readers at the same time":    testOvertaking,
+		"totals of a batch":           testTotals,
+		"refused again":               testRefusedAgain,
 		"intervals":                   testIntervals,
 		"quarantine":                  testQuarantine,
 		"release":                     testRelease,
@@ -208,33 +212,145 @@ func testAtomic(t *testing.T, s Store) {
 	broken.Intervals[ledger.Connected] = []interval.Interval{{From: 100, To: 110}, {From: 100, To: 120}}
 	b := Batch{
 		Definition: "a", Sessions: []ledger.Session{session("1", "ann", 1, 100), broken},
-		Rejected: []ledger.Rejected{{Rule: ledger.RuleInput, Source: "f:1"}}, Source: "log", Position: 7,
+		Rejected: []ledger.Rejected{{Rule: ledger.RuleInput, Source: "f:1"}}, Source: "log", Checkpoint: Checkpoint{1, []byte("7")},
+		Daily: []Total{{"UTC", ledger.Connected, Daily{"ann", 1, 20, 20}}},
 	}
 	if _, err := s.Apply(t.Context(), b); err == nil {
 		t.Fatal("not refused")
 	}
-	position, err := s.Position(t.Context(), "a", "log")
-	if rows := sessions(t, s, "a"); len(rows) != 0 || position != 0 || err != nil {
-		t.Errorf("%d sessions, position %d, %v", len(rows), position, err)
+	c, err := s.Checkpoint(t.Context(), "a", "log")
+	if rows := sessions(t, s, "a"); len(rows) != 0 || c.Revision != 0 || err != nil {
+		t.Errorf("%d sessions, checkpoint %v, %v", len(rows), c, err)
+	}
+	if rows := all(t, s.Daily(t.Context(), DailyKey{"a", "UTC", ledger.Connected}, 0, 9)); len(rows) != 0 {
+		t.Errorf("%+v", rows)
 	}
 	if rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{})); len(rows) != 0 {
 		t.Errorf("%+v", rows)
 	}
 }
 
-func testPositions(t *testing.T, s Store) {
+func testCheckpoints(t *testing.T, s Store) {
 	define(t, s, "a")
 	define(t, s, "b")
-	apply(t, s, Batch{Definition: "a", Source: "log", Position: 7})
-	apply(t, s, Batch{Definition: "a", Source: "log", Position: 9})
-	apply(t, s, Batch{Definition: "b", Source: "log", Position: 1})
+	put := func(version, source string, revision int64, body string) error {
+		_, err := s.Apply(t.Context(), Batch{
+			Definition: version, Source: source, Checkpoint: Checkpoint{revision, []byte(body)},
+			Sessions: []ledger.Session{session(body, "ann", 1, 100)},
+		})
+		return err
+	}
+	for _, err := range []error{put("a", "log", 1, "x"), put("a", "log", 2, "y\x00\xff"), put("b", "log", 1, "z")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Somebody else was faster, or slower: nothing is stored.
+	for _, revision := range []int64{0, 1, 2, 4} {
+		if err := put("a", "log", revision, "other"); !errors.Is(err, ErrOvertaken) {
+			t.Errorf("revision %d: %v", revision, err)
+		}
+	}
+	if err := put("a", "beats", 2, "other"); !errors.Is(err, ErrOvertaken) {
+		t.Errorf("revision 2 of nothing: %v", err)
+	}
 	for _, c := range []struct {
 		version, source string
-		want            int64
-	}{{"a", "log", 9}, {"b", "log", 1}, {"a", "beats", 0}} {
-		if got, err := s.Position(t.Context(), c.version, c.source); got != c.want || err != nil {
-			t.Errorf("%+v: %d, %v", c, got, err)
+		want            Checkpoint
+	}{{"a", "log", Checkpoint{2, []byte("y\x00\xff")}}, {"b", "log", Checkpoint{1, []byte("z")}}, {"a", "beats", Checkpoint{}}} {
+		if got, err := s.Checkpoint(t.Context(), c.version, c.source); !reflect.DeepEqual(got, c.want) || err != nil {
+			t.Errorf("%+v: %+v, %v", c, got, err)
 		}
+	}
+	if got := sessions(t, s, "a"); len(got) != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Of readers that follow one source at once, one stores each checkpoint.
+func testOvertaking(t *testing.T, s Store) {
+	define(t, s, "a")
+	var readers sync.WaitGroup
+	var stored atomic.Int64
+	for range 4 {
+		readers.Go(func() {
+			for range 10 {
+				c, err := s.Checkpoint(t.Context(), "a", "log")
+				if err == nil {
+					_, err = s.Apply(t.Context(), Batch{Definition: "a", Source: "log", Checkpoint: Checkpoint{c.Revision + 1, []byte("x")}})
+				}
+				switch {
+				case err == nil:
+					stored.Add(1)
+				case !errors.Is(err, ErrOvertaken):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	readers.Wait()
+	if c, err := s.Checkpoint(t.Context(), "a", "log"); c.Revision != stored.Load() || err != nil {
+		t.Errorf("revision %d after %d checkpoints, %v", c.Revision, stored.Load(), err)
+	}
+}
+
+func testTotals(t *testing.T, s Store) {
+	define(t, s, "a")
+	total := func(zone, user string, date interval.Date, union int64) Total {
+		return Total{zone, ledger.Connected, Daily{user, date, union, union + 1}}
+	}
+	apply(t, s, Batch{Definition: "a", Daily: []Total{
+		total("UTC", "ann", 3, 5), total("UTC", "bob", 3, 7), total("UTC", "ann", 4, 9), total("Europe/Berlin", "ann", 3, 1),
+	}})
+	apply(t, s, Batch{Definition: "a", Daily: []Total{total("UTC", "ann", 3, 1), total("UTC", "ann", 3, 6), total("UTC", "bob", 3, 0), total("UTC", "eve", 3, 0)}})
+	want := []Daily{{"ann", 3, 6, 7}, {"ann", 4, 9, 10}}
+	if got := all(t, s.Daily(t.Context(), DailyKey{"a", "UTC", ledger.Connected}, 0, 9)); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if _, err := s.Forget(t.Context(), "ann", time.UnixMilli(1)); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, Batch{Definition: "a", Daily: []Total{total("UTC", "ann", 3, 1), total("UTC", "eve", 3, 2)}})
+	if got := all(t, s.Daily(t.Context(), DailyKey{"a", "UTC", ledger.Connected}, 0, 9)); !slices.Equal(got, []Daily{{"eve", 3, 2, 3}}) {
+		t.Errorf("after ann was forgotten: %+v", got)
+	}
+}
+
+// A session that is refused again as it grows is one row, whatever the order; an event
+// that is delivered again is one too.
+func testRefusedAgain(t *testing.T, s Store) {
+	define(t, s, "a")
+	at := time.UnixMilli(1_700_000_000_000).UTC()
+	refused := func(revision uint64, source string) []ledger.Rejected {
+		whole := session("1", "ann", revision, 100)
+		e := &ledger.Event{At: 5, User: "ann", Device: "d", Session: "1", Epoch: 3, Kind: ledger.KindBeat}
+		return []ledger.Rejected{{Rule: ledger.RuleLimit, At: at, Whole: &whole}, {Rule: ledger.RuleClosed, At: at, Event: e, Source: source}}
+	}
+	apply(t, s, Batch{Definition: "a", Rejected: slices.Concat(refused(2, "log 7"), refused(1, "log 7"))})
+	if done := apply(t, s, Batch{Definition: "a", Rejected: refused(1, "log 9")}); done.Rejected != 0 {
+		t.Errorf("older: %+v", done)
+	}
+	row := func() Quarantined {
+		t.Helper()
+		rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{Released: true}))
+		if len(rows) != 2 {
+			t.Fatalf("%+v", rows)
+		}
+		return rows[slices.IndexFunc(rows, func(r Quarantined) bool { return r.Whole != nil })]
+	}
+	r := row()
+	if r.Whole.Revision != 2 {
+		t.Errorf("%+v", r.Whole)
+	}
+	if _, err := s.Release(t.Context(), r.ID, at); err != nil {
+		t.Fatal(err)
+	}
+	// What was dealt with is not dealt with any more when there is more of it.
+	if done := apply(t, s, Batch{Definition: "a", Rejected: refused(3, "log 7")}); done.Rejected != 1 {
+		t.Errorf("newer: %+v", done)
+	}
+	if r := row(); r.Whole.Revision != 3 || !r.Released.IsZero() {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -528,6 +644,12 @@ func testText(t *testing.T, s Store) {
 	odd := "x\x00\xff'\"; drop table sessions; --?"
 	apply(t, s, Batch{Definition: "a", Rejected: []ledger.Rejected{{Rule: ledger.RuleInput, Raw: odd, Reason: odd, Source: odd}}})
 	x := session("1", "o'neil ? $1", 1, 100)
+	nul := session("2", "nul", 1, 200)
+	nul.User = "nul\x00"
+	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{nul}, Daily: []Total{{"UTC", ledger.Connected, Daily{nul.User, 1, 1, 1}}}})
+	if n, err := s.Forget(t.Context(), nul.User, time.UnixMilli(1)); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
 	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{x}})
 	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{x}) {
 		t.Errorf("%+v", got)

@@ -9,6 +9,7 @@ import (
 type dialect struct {
 	rows     string // how a table is stored that is found by its primary key
 	counter  string
+	bytes    string
 	numbered bool   // parameters are $1, $2 instead of ?
 	exclude  string // waits for every other transaction that includes itself
 	include  string
@@ -17,19 +18,19 @@ type dialect struct {
 
 var (
 	sqlite = &dialect{
-		rows: "without rowid", counter: "integer primary key",
+		rows: "without rowid", counter: "integer primary key", bytes: "blob",
 		purge: "pragma wal_checkpoint(truncate)",
 		// Transactions begin immediate, so there is one at a time.
 	}
 	postgres = &dialect{
-		counter: "bigint generated always as identity primary key", numbered: true,
+		counter: "bigint generated always as identity primary key", bytes: "bytea", numbered: true,
 		exclude: "select pg_advisory_xact_lock(7265108401)",
 		include: "select pg_advisory_xact_lock_shared(7265108401)",
 	}
 )
 
 func (d *dialect) ddl(text string) string {
-	return strings.NewReplacer("{{rows}}", d.rows, "{{counter}}", d.counter).Replace(text)
+	return strings.NewReplacer("{{rows}}", d.rows, "{{counter}}", d.counter, "{{bytes}}", d.bytes).Replace(text)
 }
 
 // query writes the parameters as the database wants them. Statements here hold no

@@ -9,10 +9,14 @@
 //
 // # What it guarantees
 //
-//   - A [Batch] is one transaction, its source position included. A process that is
-//     killed has stored all of a batch or nothing, and goes on at the position.
+//   - A [Batch] is one transaction, its checkpoint included. A process that is killed
+//     has stored all of a batch or nothing, and goes on from the checkpoint.
+//   - Checkpoints of a source follow one another. Of two readers that were started by
+//     mistake one stores each, and the other is told ([ErrOvertaken]).
 //   - A session is one row per definition version and id. Of several revisions the highest
 //     stays, whatever the order and however often they come; its intervals change with it.
+//   - A session or event that breaks a rule is one row of the quarantine, however often
+//     it is refused; the newest words stay.
 //   - Figures of several definitions stand side by side; a version that was once used means
 //     the same rules for ever ([ErrDefinition]).
 //   - A user that was forgotten is in no table, and no later batch brings the user back.
@@ -25,7 +29,7 @@
 // A migration runs in one transaction. A database that is newer than the program is
 // refused with [ErrNewer], and nothing is written. SQLite commits to its write-ahead log
 // without waiting for the disk: a crash of the machine, not of the process, can lose the
-// last batches, positions included, and they are read again.
+// last batches, checkpoints included, and they are read again.
 //
 // # How to test against it
 //

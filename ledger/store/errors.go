@@ -9,6 +9,9 @@ var (
 	// ErrUnknown is a definition version, or a row, that is not there.
 	ErrUnknown = errors.New("store: unknown")
 
+	// ErrOvertaken is a batch whose checkpoint does not follow the one that is there.
+	ErrOvertaken = errors.New("store: another reader of this source was faster")
+
 	// ErrNewer is a database that a newer program has migrated.
 	ErrNewer = errors.New("store: made by a newer version")
 

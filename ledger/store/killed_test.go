@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/rollcall-io/rollcall/ledger"
@@ -31,18 +32,27 @@ func readOn(ctx context.Context, s Store, upto int64, stored func(int64)) error 
 	if err := s.Define(ctx, definition.Default()); err != nil {
 		return err
 	}
-	at, err := s.Position(ctx, "1", "log")
+	at, c, err := position(ctx, s)
 	for err == nil && at < upto {
-		b := Batch{Definition: "1", Source: "log", Position: min(at+perBatch, upto)}
-		for n := at; n < b.Position; n++ {
-			b.Sessions = append(b.Sessions, feed(n))
+		next := min(at+perBatch, upto)
+		c = Checkpoint{c.Revision + 1, fmt.Append(nil, next)}
+		b := Batch{Definition: "1", Source: "log", Checkpoint: c}
+		for ; at < next; at++ {
+			b.Sessions = append(b.Sessions, feed(at))
 		}
 		if _, err = s.Apply(ctx, b); err == nil {
-			at = b.Position
 			stored(at)
 		}
 	}
 	return err
+}
+
+func position(ctx context.Context, s Store) (at int64, c Checkpoint, err error) {
+	if c, err = s.Checkpoint(ctx, "1", "log"); err != nil || c.Revision == 0 {
+		return 0, c, err
+	}
+	at, err = strconv.ParseInt(string(c.Body), 10, 64)
+	return at, c, err
 }
 
 // A process that is killed at any moment has stored whole batches and knows how many.
@@ -92,9 +102,9 @@ func killAfter(t *testing.T, place string, batches int) {
 // checkFed compares the store with what the source has up to the stored position.
 func checkFed(t *testing.T, s Store) {
 	t.Helper()
-	position, err := s.Position(t.Context(), "1", "log")
-	if err != nil || position%perBatch != 0 || position == 0 {
-		t.Fatalf("position %d, %v", position, err)
+	position, c, err := position(t.Context(), s)
+	if err != nil || position == 0 || position != c.Revision*perBatch {
+		t.Fatalf("position %d, revision %d, %v", position, c.Revision, err)
 	}
 	want := map[string]ledger.Session{}
 	for n := range position {

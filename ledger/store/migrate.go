@@ -90,6 +90,16 @@ create table daily (
 	primary key (definition, zone, measure, user_id, day)
 ) {{rows}};
 create index sessions_by_end on sessions (ended);`,
+	4: `
+drop table positions;
+create table checkpoints (
+	definition text not null,
+	source text not null,
+	revision bigint not null,
+	body {{bytes}} not null,
+	primary key (definition, source)
+);
+alter table quarantine add column revision bigint not null default 0;`,
 }
 
 // migrate brings a database to a version, normally the newest.

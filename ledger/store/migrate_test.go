@@ -73,7 +73,11 @@ func checkTables(t *testing.T, s *SQL, has bool) {
 		t.Errorf("%d intervals, %v", n, err)
 	}
 	define(t, s, "b")
-	apply(t, s, Batch{Definition: "b", Sessions: []ledger.Session{session("1", "bob", 1, 100)}, Rejected: []ledger.Rejected{{Rule: "x"}}, Source: "log", Position: 1})
+	c, err := s.Checkpoint(t.Context(), "b", "log")
+	if err != nil {
+		t.Error(err)
+	}
+	apply(t, s, Batch{Definition: "b", Sessions: []ledger.Session{session("1", "bob", 1, 100)}, Rejected: []ledger.Rejected{{Rule: "x"}}, Source: "log", Checkpoint: Checkpoint{c.Revision + 1, []byte("x")}})
 	if err := s.PutDaily(t.Context(), DailyKey{"b", "UTC", ledger.Connected}, 0, 9, seq(Daily{"bob", interval.Date(1), 2, 3})); err != nil {
 		t.Error(err)
 	}

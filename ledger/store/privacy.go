@@ -53,7 +53,7 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 			return err
 		}
 		for _, table := range []string{"intervals", "daily", "quarantine", "sessions"} {
-			result, err := tx.ExecContext(ctx, s.q("delete from "+table+" where user_id = ?"), user)
+			result, err := tx.ExecContext(ctx, s.q("delete from "+table+" where user_id = ?"), storable(user))
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, s.q("update audit set subject = ? where subject = ?"), hash, user)
+		_, err := tx.ExecContext(ctx, s.q("update audit set subject = ? where subject = ?"), hash, storable(user))
 		return err
 	})
 	if err == nil && s.dialect.purge != "" {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,17 +34,37 @@ func userOf(r ledger.Rejected) string {
 	return ""
 }
 
-// quarantineID is the same for the same refusal, so that reading a source again adds
-// nothing. A line that cannot be read is wrong under every definition.
-func quarantineID(definition string, r ledger.Rejected, body []byte) string {
-	h := sha256.New()
+// quarantineID is the same for the same rule and the same session, event or line, so
+// that reading a source again adds nothing, and a session that is refused again as it
+// grows is one row. A line that cannot be read is wrong under every definition.
+func quarantineID(definition string, r ledger.Rejected) string {
 	if r.Rule == ledger.RuleInput {
 		definition = ""
 	}
-	for _, field := range []string{definition, r.Rule, r.Source, string(body)} {
-		fmt.Fprintf(h, "%d:%s", len(field), field)
+	identity := []any{definition, r.Rule}
+	switch {
+	case r.Whole != nil:
+		identity = append(identity, "session", r.Whole.User, r.Whole.Device, r.Whole.ID)
+	case r.Event != nil && r.Raw == "":
+		e := r.Event
+		identity = append(identity, "event", e.User, e.Device, e.Session, e.Epoch, e.Sequence, e.Kind, e.At)
+	default:
+		identity = append(identity, "line", r.Source, r.Raw)
+	}
+	h := sha256.New()
+	for _, field := range identity {
+		text := fmt.Sprint(field)
+		fmt.Fprintf(h, "%d:%s", len(text), text)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// revisionOf orders what is refused of one session.
+func revisionOf(r ledger.Rejected) uint64 {
+	if r.Whole == nil {
+		return 0
+	}
+	return r.Whole.Revision
 }
 
 // storable is text that PostgreSQL takes.
@@ -51,44 +72,47 @@ func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-func (s *SQL) quarantine(ctx context.Context, tx *sql.Tx, definition string, rejected []ledger.Rejected) (added int, err error) {
-	seen := map[string]bool{}
-	for rows := range slices.Chunk(rejected, chunk) {
-		var args []any
-		for _, r := range rows {
+const quarantineColumns = 10
+
+// quarantine keeps what was refused. A session that is refused again with other words
+// is no longer one that was dealt with.
+func (s *SQL) quarantine(ctx context.Context, tx *sql.Tx, definition string, rejected []ledger.Rejected) (changed int, err error) {
+	latest := map[string]ledger.Rejected{}
+	for _, r := range rejected {
+		id := quarantineID(definition, r)
+		if known, twice := latest[id]; !twice || revisionOf(r) >= revisionOf(known) {
+			latest[id] = r
+		}
+	}
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(latest)), chunk) {
+		args := make([]any, 0, len(ids)*quarantineColumns)
+		for _, id := range ids {
+			r := latest[id]
 			body, err := json.Marshal(content{Event: r.Event, Session: r.Whole, Raw: storable(r.Raw)})
 			if err != nil {
 				return 0, err
 			}
-			id := quarantineID(definition, r, body)
-			if seen[id] {
-				continue
-			}
-			seen[id] = true
-			args = append(args, id, definition, r.Rule, storable(r.Reason), r.At.UnixMilli(), storable(userOf(r)), storable(r.Source), string(body), 0)
+			args = append(args, id, definition, r.Rule, storable(r.Reason), r.At.UnixMilli(), storable(userOf(r)), storable(r.Source),
+				string(body), int64(revisionOf(r)), 0)
 		}
-		if len(args) == 0 {
-			continue
-		}
-		result, err := tx.ExecContext(ctx, s.q(`insert into quarantine (id, definition, rule, reason, at, user_id, source, body, released)
-			values `+values(len(args)/9, 9)+" on conflict (id) do nothing"), args...)
+		n, err := affected(tx.ExecContext(ctx, s.q(`insert into quarantine (id, definition, rule, reason, at, user_id, source, body, revision, released)
+			values `+values(len(ids), quarantineColumns)+`
+			on conflict (id) do update set reason = excluded.reason, at = excluded.at, source = excluded.source,
+				body = excluded.body, revision = excluded.revision, released = 0
+			where quarantine.revision <= excluded.revision and quarantine.body <> excluded.body`), args...))
 		if err != nil {
 			return 0, err
 		}
-		n, err := result.RowsAffected()
-		if err != nil {
-			return 0, err
-		}
-		added += int(n)
+		changed += n
 	}
-	return added, nil
+	return changed, nil
 }
 
 // Quarantined implements Store.
 func (s *SQL) Quarantined(ctx context.Context, q QuarantineQuery) iter.Seq2[Quarantined, error] {
 	query := "select id, definition, rule, reason, at, user_id, source, body, released from quarantine where true"
 	var args []any
-	for _, c := range []struct{ column, value string }{{"id", q.ID}, {"rule", q.Rule}, {"user_id", q.User}} {
+	for _, c := range []struct{ column, value string }{{"id", q.ID}, {"rule", q.Rule}, {"user_id", storable(q.User)}} {
 		if c.value != "" {
 			query, args = query+" and "+c.column+" = ?", append(args, c.value)
 		}
@@ -147,6 +171,7 @@ func (s *SQL) Release(ctx context.Context, id string, at time.Time) (released Qu
 // admit lets a session count that was refused. Its row may be there, withdrawn, and
 // reading the source again must not withdraw it again: so it is a revision of its own.
 func (s *SQL) admit(ctx context.Context, tx *sql.Tx, definition string, whole ledger.Session) error {
+	whole = readable(whole)
 	var there int64
 	err := tx.QueryRowContext(ctx, s.q("select revision from sessions where definition = ? and id = ?"),
 		definition, whole.ID).Scan(&there)

@@ -36,14 +36,14 @@ func stream[T any](ctx context.Context, s *SQL, read func(scan func(...any) erro
 	}
 }
 
-// Position implements Store.
-func (s *SQL) Position(ctx context.Context, definition, source string) (position int64, err error) {
-	err = s.db.QueryRowContext(ctx, s.q("select position from positions where definition = ? and source = ?"),
-		definition, source).Scan(&position)
+// Checkpoint implements Store.
+func (s *SQL) Checkpoint(ctx context.Context, definition, source string) (c Checkpoint, err error) {
+	err = s.db.QueryRowContext(ctx, s.q("select revision, body from checkpoints where definition = ? and source = ?"),
+		definition, source).Scan(&c.Revision, &c.Body)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
+		return c, nil
 	}
-	return position, wrap("position", err)
+	return c, wrap("checkpoint", err)
 }
 
 // Intervals implements Store.
@@ -54,7 +54,7 @@ func (s *SQL) Intervals(ctx context.Context, q Query) iter.Seq2[Row, error] {
 		where i.definition = ? and i.measure = ? and i.started < ? and i.ended > ?`
 	args := []any{q.Definition, string(q.Measure), q.Bounds.To, q.Bounds.From}
 	if q.User != "" {
-		query, args = query+" and i.user_id = ?", append(args, q.User)
+		query, args = query+" and i.user_id = ?", append(args, storable(q.User))
 	}
 	return stream(ctx, s, func(scan func(...any) error) (r Row, err error) {
 		return r, scan(&r.User, &r.Session, &r.From, &r.To,
@@ -78,7 +78,7 @@ func (s *SQL) Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, e
 		where s.definition = ? and s.started < ? and (s.ended > ? or s.ended = s.started and s.started >= ?)`
 	args := []any{q.Definition, q.Bounds.To, q.Bounds.From, q.Bounds.From}
 	if q.User != "" {
-		query, args = query+" and s.user_id = ?", append(args, q.User)
+		query, args = query+" and s.user_id = ?", append(args, storable(q.User))
 	}
 	parts := stream(ctx, s, readPart, query+" order by s.user_id, s.started, s.id, i.measure, i.started", args...)
 	return func(yield func(ledger.Session, error) bool) {

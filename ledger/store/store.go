@@ -20,8 +20,9 @@ type Store interface {
 
 	// Apply stores a batch in one transaction.
 	Apply(ctx context.Context, b Batch) (Applied, error)
-	// Position is how far a source has been read under a definition, 0 if never.
-	Position(ctx context.Context, definition, source string) (int64, error)
+	// Checkpoint is how far a source has been read under a definition; its revision is 0
+	// if it never was.
+	Checkpoint(ctx context.Context, definition, source string) (Checkpoint, error)
 
 	// Intervals streams what lies at least in part within the query's bounds, all rows
 	// of a user together and by start. Intervals are as stored, not clipped.
@@ -67,9 +68,19 @@ type Batch struct {
 	Definition string // its version, which Define has made known
 	Sessions   []ledger.Session
 	Rejected   []ledger.Rejected
-	// Source, if not empty, has been read up to Position, exclusive.
-	Source   string
-	Position int64
+	// Daily are totals as they are from now on; one without time is removed.
+	Daily []Total
+	// Source, if not empty, has been read as far as Checkpoint says.
+	Source     string
+	Checkpoint Checkpoint
+}
+
+// A Checkpoint is what a reader needs to go on. Its meaning is the reader's.
+type Checkpoint struct {
+	// Revision counts the checkpoints of a source, from 1. A batch with any but the next
+	// is refused with ErrOvertaken: another reader was faster.
+	Revision int64
+	Body     []byte
 }
 
 // Applied is what a batch changed. What was there already is not counted.
@@ -97,6 +108,13 @@ type Row struct {
 type DailyKey struct {
 	Definition, Zone string
 	Measure          ledger.Measure
+}
+
+// A Total is one of the daily totals of a batch's definition.
+type Total struct {
+	Zone    string
+	Measure ledger.Measure
+	Daily
 }
 
 // Daily is what a user has on a local day.

@@ -5,13 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/rollcall-io/rollcall/ledger"
-	"github.com/rollcall-io/rollcall/ledger/interval"
 )
 
 // chunk is how many rows one statement writes. A statement a row costs most of its time
@@ -28,6 +26,9 @@ func (s *SQL) Apply(ctx context.Context, b Batch) (done Applied, err error) {
 		if err := s.defined(ctx, tx, b.Definition); err != nil {
 			return err
 		}
+		if err := s.putCheckpoint(ctx, tx, b); err != nil {
+			return err
+		}
 		if done.Forgotten, err = s.dropForgotten(ctx, tx, &b); err != nil {
 			return err
 		}
@@ -41,7 +42,7 @@ func (s *SQL) Apply(ctx context.Context, b Batch) (done Applied, err error) {
 		if done.Rejected, err = s.quarantine(ctx, tx, b.Definition, b.Rejected); err != nil {
 			return err
 		}
-		return s.setPosition(ctx, tx, b)
+		return s.putTotals(ctx, tx, b.Definition, b.Daily)
 	})
 	return done, wrap("apply", err)
 }
@@ -55,13 +56,33 @@ func (s *SQL) defined(ctx context.Context, tx *sql.Tx, version string) error {
 	return err
 }
 
-func (s *SQL) setPosition(ctx context.Context, tx *sql.Tx, b Batch) error {
+// putCheckpoint comes first, so that whoever was overtaken has written nothing.
+func (s *SQL) putCheckpoint(ctx context.Context, tx *sql.Tx, b Batch) error {
 	if b.Source == "" {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, s.q(`insert into positions (definition, source, position) values (?, ?, ?)
-		on conflict (definition, source) do update set position = excluded.position`), b.Definition, b.Source, b.Position)
-	return err
+	next := b.Checkpoint.Revision
+	query := `update checkpoints set revision = ?, body = ? where definition = ? and source = ? and revision = ?`
+	args := []any{next, b.Checkpoint.Body, b.Definition, b.Source, next - 1}
+	if next == 1 {
+		query = `insert into checkpoints (revision, body, definition, source) values (?, ?, ?, ?) on conflict (definition, source) do nothing`
+		args = args[:4]
+	}
+	switch n, err := affected(tx.ExecContext(ctx, s.q(query), args...)); {
+	case err != nil:
+		return err
+	case n == 0:
+		return fmt.Errorf("%w: %s", ErrOvertaken, b.Source)
+	}
+	return nil
+}
+
+func affected(result sql.Result, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
 }
 
 // dropForgotten takes out of a batch what is about users who were forgotten.
@@ -83,8 +104,17 @@ func (s *SQL) dropForgotten(ctx context.Context, tx *sql.Tx, b *Batch) (dropped 
 	sessions := slices.DeleteFunc(slices.Clone(b.Sessions), func(x ledger.Session) bool { return gone(x.User) })
 	rejected := slices.DeleteFunc(slices.Clone(b.Rejected), func(x ledger.Rejected) bool { return gone(userOf(x)) })
 	dropped = len(b.Sessions) - len(sessions) + len(b.Rejected) - len(rejected)
+	b.Daily = slices.DeleteFunc(slices.Clone(b.Daily), func(x Total) bool { return gone(x.User) })
 	b.Sessions, b.Rejected = sessions, rejected
 	return dropped, err
+}
+
+// readable is a session whose text databases take.
+func readable(x ledger.Session) ledger.Session {
+	for _, text := range []*string{&x.ID, &x.User, &x.Device, &x.Client.Type, &x.Client.Version, &x.Client.Channel, &x.Client.Region} {
+		*text = storable(*text)
+	}
+	return x
 }
 
 // newest keeps of every session the highest revision: one statement must not write a
@@ -93,6 +123,7 @@ func newest(sessions []ledger.Session) []ledger.Session {
 	at := make(map[string]int, len(sessions))
 	kept := make([]ledger.Session, 0, len(sessions))
 	for _, x := range sessions {
+		x = readable(x)
 		k, known := at[x.ID]
 		switch {
 		case !known:
@@ -178,32 +209,4 @@ func (s *SQL) putIntervals(ctx context.Context, tx *sql.Tx, definition string, i
 		}
 	}
 	return flush()
-}
-
-// PutDaily implements Store.
-func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, totals iter.Seq2[Daily, error]) error {
-	err := s.transact(ctx, func(tx *sql.Tx) error {
-		// Excluded are batches and the forgetting of users: totals are computed from what
-		// a reader sees, and must not bring a user back.
-		if err := s.exclude(ctx, tx); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, s.q(`delete from daily
-			where definition = ? and zone = ? and measure = ? and day >= ? and day < ?`),
-			k.Definition, k.Zone, string(k.Measure), from.String(), to.String()); err != nil {
-			return err
-		}
-		for d, err := range totals {
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, s.q(`insert into daily (definition, zone, measure, user_id, day, union_ms, sum_ms)
-				values (?, ?, ?, ?, ?, ?, ?)`),
-				k.Definition, k.Zone, string(k.Measure), d.User, d.Date.String(), d.Union, d.Sum); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return wrap("daily totals", err)
 }

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"iter"
+	"slices"
+
+	"github.com/rollcall-io/rollcall/ledger/interval"
+)
+
+const dailyColumns = 7
+
+// PutDaily implements Store.
+func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, totals iter.Seq2[Daily, error]) error {
+	err := s.transact(ctx, func(tx *sql.Tx) error {
+		// Excluded are batches and the forgetting of users: totals are computed from what
+		// a reader sees, and must not bring a user back.
+		if err := s.exclude(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, s.q(`delete from daily
+			where definition = ? and zone = ? and measure = ? and day >= ? and day < ?`),
+			k.Definition, k.Zone, string(k.Measure), from.String(), to.String()); err != nil {
+			return err
+		}
+		var args []any
+		for d, err := range totals {
+			if err != nil {
+				return err
+			}
+			args = append(args, k.Definition, k.Zone, string(k.Measure), storable(d.User), d.Date.String(), d.Union, d.Sum)
+			if len(args) == chunk*dailyColumns {
+				if err := s.upsertDaily(ctx, tx, args); err != nil {
+					return err
+				}
+				args = args[:0]
+			}
+		}
+		return s.upsertDaily(ctx, tx, args)
+	})
+	return wrap("daily totals", err)
+}
+
+// putTotals writes the totals of a batch; of several of one day the last counts.
+func (s *SQL) putTotals(ctx context.Context, tx *sql.Tx, definition string, totals []Total) error {
+	for rows := range slices.Chunk(distinct(totals), chunk) {
+		var args []any
+		for _, t := range rows {
+			key := []any{definition, t.Zone, string(t.Measure), storable(t.User), t.Date.String()}
+			if t.Union != 0 {
+				args = append(append(args, key...), t.Union, t.Sum)
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, s.q(`delete from daily
+				where definition = ? and zone = ? and measure = ? and user_id = ? and day = ?`), key...); err != nil {
+				return err
+			}
+		}
+		if err := s.upsertDaily(ctx, tx, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distinct is the last total of every day, sorted as [newest] does with sessions.
+func distinct(totals []Total) []Total {
+	compare := func(a, b Total) int {
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Measure, b.Measure), cmp.Compare(a.User, b.User), cmp.Compare(a.Date, b.Date))
+	}
+	sorted := slices.Clone(totals)
+	slices.Reverse(sorted)
+	slices.SortStableFunc(sorted, compare)
+	return slices.CompactFunc(sorted, func(a, b Total) bool { return compare(a, b) == 0 })
+}
+
+func (s *SQL) upsertDaily(ctx context.Context, tx *sql.Tx, args []any) error {
+	if len(args) == 0 {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, s.q(`insert into daily (definition, zone, measure, user_id, day, union_ms, sum_ms)
+		values `+values(len(args)/dailyColumns, dailyColumns)+`
+		on conflict (definition, zone, measure, user_id, day) do update set union_ms = excluded.union_ms, sum_ms = excluded.sum_ms`), args...)
+	return err
+}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/rollcall-io/rollcall/internal/yamlfile"
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 )
@@ -69,13 +69,8 @@ func Parse(raw []byte) (ledger.Definition, error) {
 
 func parse(raw []byte, d ledger.Definition) (ledger.Definition, error) {
 	var f file
-	decoder := yaml.NewDecoder(bytes.NewReader(raw))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&f); err != nil {
-		return d, fmt.Errorf("%w: %s", ErrInvalid, plain(err))
-	}
-	if err := decoder.Decode(new(yaml.Node)); err != io.EOF {
-		return d, fmt.Errorf("%w: more than one document", ErrInvalid)
+	if err := yamlfile.Decode(raw, &f); err != nil {
+		return d, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	d.Version = ""
 	if f.Version != nil {
@@ -95,18 +90,6 @@ func parse(raw []byte, d ledger.Definition) (ledger.Definition, error) {
 		d.Labels = *f.Labels
 	}
 	return d, Validate(d)
-}
-
-// plain is an error of the YAML reader in one line.
-func plain(err error) string {
-	if err == io.EOF {
-		return "the file is empty"
-	}
-	var list *yaml.TypeError
-	if errors.As(err, &list) {
-		return strings.ReplaceAll(strings.Join(list.Errors, "; "), " in type definition.file", "")
-	}
-	return strings.TrimPrefix(err.Error(), "yaml: ")
 }
 
 var (

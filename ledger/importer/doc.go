@@ -21,7 +21,8 @@
 //   - Repeating an import changes nothing: a session's id is made of user, device and
 //     start, its revision counts its events, and a refusal's id is made of its content. So
 //     an import that was killed is repaired by running it again, and a longer file of the
-//     same history corrects what a shorter one had.
+//     same history corrects what a shorter one had. Daily totals that the store keeps
+//     change with the sessions.
 //   - A line that cannot be read goes to quarantine with its number and the reason, and
 //     so does an event that breaks a rule.
 //   - Memory holds a chunk of events and the longest session. What is more goes to

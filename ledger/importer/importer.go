@@ -200,7 +200,7 @@ func (r *run) storeFull(ctx context.Context) error {
 }
 
 func (r *run) store(ctx context.Context) error {
-	r.batch.Definition = r.Definition.Version
+	r.batch.Definition, r.batch.Refresh = r.Definition.Version, true
 	done, err := r.Apply(ctx, r.batch)
 	if err != nil {
 		return fmt.Errorf("importer: %w", err)

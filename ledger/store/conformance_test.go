@@ -38,7 +38,10 @@ func conformance(t *testing.T, fresh func(t *testing.T) Store) {
 		"release":                     testRelease,
 		"forget":                      testForget,
 		"daily totals":                testDaily,
+		"daily totals kept":           testRefresh,
 		"audit":                       testAudit,
+		"rules of access":             testRules,
+		"nothing is left of a user":   testNothingLeft,
 		"retention":                   testPrune,
 		"batches at the same time":    testConcurrent,
 		"reading while writing":       testReadWhileWriting,
@@ -575,17 +578,29 @@ func testPrune(t *testing.T, s Store) {
 		Definition: "a", Sessions: []ledger.Session{session("1", "ann", 1, 100), session("2", "ann", 1, 170)},
 		Rejected: []ledger.Rejected{{Rule: "x", At: before.Add(-1e6)}, {Rule: "y", At: before}},
 	})
+	k := DailyKey{"a", "UTC", ledger.Connected}
+	if err := s.PutDaily(t.Context(), k, -5, 5, seq(Daily{"ann", -2, 1, 1}, Daily{"ann", 0, 50, 50})); err != nil {
+		t.Fatal(err)
+	}
 	for _, at := range []time.Time{before.Add(-1e6), before} {
 		if err := s.Audit(t.Context(), Audit{At: at}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, kind := range []Kind{KindSessions, KindQuarantine, KindAudit} {
+	for _, kind := range []Kind{KindSessions, KindTotals, KindQuarantine, KindAudit} {
 		if n, err := s.Prune(t.Context(), kind, before); n != 1 || err != nil {
 			t.Errorf("%s: %d, %v", kind, n, err)
 		}
 	}
 	if got := sessions(t, s, "a"); len(got) != 1 || got[0].ID != "2" || len(got[0].Intervals[ledger.Connected]) != 2 {
+		t.Errorf("%+v", got)
+	}
+	// The day lost a session, so nobody computes it again.
+	if err := s.PutDaily(t.Context(), k, -5, 5, seq(Daily{"ann", 0, 30, 30})); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, Batch{Definition: "a", Refresh: true, Sessions: []ledger.Session{session("4", "ann", 1, 1_000)}})
+	if got := all(t, s.Daily(t.Context(), k, -5, 5)); !slices.Equal(got, []Daily{{"ann", 0, 50, 50}}) {
 		t.Errorf("%+v", got)
 	}
 	if _, err := s.Prune(t.Context(), "all", before); !errors.Is(err, ErrUnknown) {

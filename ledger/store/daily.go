@@ -12,6 +12,23 @@ import (
 
 const dailyColumns = 7
 
+// Totals appends to dst what the intervals of one user, in any order, come to on every
+// local day.
+func Totals(dst []Daily, user string, list []interval.Interval, z *interval.Zone) []Daily {
+	sums := map[interval.Date]int64{}
+	var parts []interval.PeriodTotal
+	for _, i := range list {
+		parts = z.Totals(parts[:0], []interval.Interval{i}, interval.Day)
+		for _, p := range parts {
+			sums[p.Date] += p.Total
+		}
+	}
+	for _, p := range z.Totals(parts[:0], interval.Union(slices.Clone(list)), interval.Day) {
+		dst = append(dst, Daily{User: user, Date: p.Date, Union: p.Total, Sum: sums[p.Date]})
+	}
+	return dst
+}
+
 // PutDaily implements Store.
 func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, totals iter.Seq2[Daily, error]) error {
 	err := s.transact(ctx, func(tx *sql.Tx) error {
@@ -20,6 +37,18 @@ func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, 
 		if err := s.exclude(ctx, tx); err != nil {
 			return err
 		}
+		if err := s.keep(ctx, tx, k); err != nil {
+			return err
+		}
+		z, err := s.zones.Load(k.Zone)
+		if err != nil {
+			return err
+		}
+		whole, err := s.firstWhole(ctx, tx, z)
+		if err != nil {
+			return err
+		}
+		from := max(from, whole)
 		if _, err := tx.ExecContext(ctx, s.q(`delete from daily
 			where definition = ? and zone = ? and measure = ? and day >= ? and day < ?`),
 			k.Definition, k.Zone, string(k.Measure), from.String(), to.String()); err != nil {
@@ -29,6 +58,9 @@ func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, 
 		for d, err := range totals {
 			if err != nil {
 				return err
+			}
+			if d.Date < from {
+				continue
 			}
 			args = append(args, k.Definition, k.Zone, string(k.Measure), storable(d.User), d.Date.String(), d.Union, d.Sum)
 			if len(args) == chunk*dailyColumns {
@@ -45,9 +77,16 @@ func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, 
 
 // putTotals writes the totals of a batch; of several of one day the last counts.
 func (s *SQL) putTotals(ctx context.Context, tx *sql.Tx, definition string, totals []Total) error {
+	keys := map[DailyKey]bool{}
 	for rows := range slices.Chunk(distinct(totals), chunk) {
 		var args []any
 		for _, t := range rows {
+			if k := (DailyKey{definition, t.Zone, t.Measure}); !keys[k] {
+				keys[k] = true
+				if err := s.keep(ctx, tx, k); err != nil {
+					return err
+				}
+			}
 			key := []any{definition, t.Zone, string(t.Measure), storable(t.User), t.Date.String()}
 			if t.Union != 0 {
 				args = append(append(args, key...), t.Union, t.Sum)

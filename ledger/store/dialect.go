@@ -14,23 +14,28 @@ type dialect struct {
 	exclude  string // waits for every other transaction that includes itself
 	include  string
 	purge    string // what was removed is in no file any more
+	account  string // who is connected
+	ended    string // the first day that may not have ended yet somewhere on Earth
 }
 
 var (
 	sqlite = &dialect{
 		rows: "without rowid", counter: "integer primary key", bytes: "blob",
-		purge: "pragma wal_checkpoint(truncate)",
+		purge:   "pragma wal_checkpoint(truncate)",
+		account: "''", ended: "date('now', '-12 hours')",
 		// Transactions begin immediate, so there is one at a time.
 	}
 	postgres = &dialect{
 		counter: "bigint generated always as identity primary key", bytes: "bytea", numbered: true,
 		exclude: "select pg_advisory_xact_lock(7265108401)",
 		include: "select pg_advisory_xact_lock_shared(7265108401)",
+		account: "session_user", ended: "to_char(now() at time zone 'UTC' - interval '12 hours', 'YYYY-MM-DD')",
 	}
 )
 
 func (d *dialect) ddl(text string) string {
-	return strings.NewReplacer("{{rows}}", d.rows, "{{counter}}", d.counter, "{{bytes}}", d.bytes).Replace(text)
+	return strings.NewReplacer("{{rows}}", d.rows, "{{counter}}", d.counter, "{{bytes}}", d.bytes,
+		"{{account}}", d.account, "{{ended}}", d.ended).Replace(text)
 }
 
 // query writes the parameters as the database wants them. Statements here hold no

@@ -1,5 +1,5 @@
 // Package store keeps what the ledger computed: sessions, their intervals, daily totals,
-// quarantine, audit, definitions, and how far each source has been read.
+// quarantine, audit, definitions, rules of access, and how far each source has been read.
 //
 // # What it owns
 //
@@ -19,6 +19,11 @@
 //     it is refused; the newest words stay.
 //   - Figures of several definitions stand side by side; a version that was once used means
 //     the same rules for ever ([ErrDefinition]).
+//   - Daily totals of a zone and measure are kept once they were put: with [Batch.Refresh]
+//     every batch, and every release from quarantine, corrects them in its transaction.
+//   - The views analyst_daily and lead_daily show what the rules of access allow: days of
+//     enough users, and the days of the connected account's team. PostgreSQL enforces it
+//     by GRANT.
 //   - A user that was forgotten is in no table, and no later batch brings the user back.
 //     Who was forgotten is remembered as a keyed hash: it answers "was it this one?", and
 //     whoever has both the database and a list of names can ask that too.

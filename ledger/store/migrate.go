@@ -100,6 +100,32 @@ create table checkpoints (
 	primary key (definition, source)
 );
 alter table quarantine add column revision bigint not null default 0;`,
+	5: `
+create table accounts (
+	account text primary key,
+	role text not null,
+	team text not null
+);
+create table teams (
+	team text not null,
+	user_id text not null,
+	primary key (team, user_id)
+) {{rows}};
+create table kept (
+	definition text not null,
+	zone text not null,
+	measure text not null,
+	primary key (definition, zone, measure)
+);
+insert into kept select distinct definition, zone, measure from daily;
+create view analyst_daily as
+	select definition, zone, measure, day, count(*) as users, sum(union_ms) / 1000.0 as union_seconds, sum(sum_ms) / 1000.0 as sum_seconds
+	from daily where day < {{ended}} group by definition, zone, measure, day
+	having count(*) >= coalesce((select cast(value as integer) from meta where name = 'minimum'), 5);
+create view lead_daily as
+	select d.definition, d.zone, d.measure, d.user_id, d.day, d.union_ms / 1000.0 as union_seconds, d.sum_ms / 1000.0 as sum_seconds
+	from daily d join teams t on t.user_id = d.user_id join accounts a on a.team = t.team
+	where d.day < {{ended}} and a.role = 'lead' and a.account = {{account}};`,
 }
 
 // migrate brings a database to a version, normally the newest.

@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -52,7 +55,10 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 			hash, at.UnixMilli()); err != nil {
 			return err
 		}
-		for _, table := range []string{"intervals", "daily", "quarantine", "sessions"} {
+		if err := s.forgetLines(ctx, tx, user); err != nil {
+			return err
+		}
+		for _, table := range []string{"intervals", "daily", "quarantine", "teams", "sessions"} {
 			result, err := tx.ExecContext(ctx, s.q("delete from "+table+" where user_id = ?"), storable(user))
 			if err != nil {
 				return err
@@ -70,6 +76,48 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 	return sessions, wrap("forget", err)
 }
 
+// forgetLines removes the lines that could not be read, so that nobody knows whose they
+// are, but that name the user.
+func (s *SQL) forgetLines(ctx context.Context, tx *sql.Tx, user string) error {
+	rows, err := tx.QueryContext(ctx, `select id, definition, rule, reason, at, user_id, source, body, released from quarantine where user_id = ''`)
+	if err != nil {
+		return err
+	}
+	ids, err := collectLines(rows, user)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, err := tx.ExecContext(ctx, s.q("delete from quarantine where id = ?"), id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func collectLines(rows *sql.Rows, user string) (ids []string, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		r, err := readQuarantined(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(words(r.Raw), user) {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids, rows.Err()
+}
+
+// words are what stands between the commas, quotes and brackets of a line.
+func words(line string) []string {
+	list := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("\",;{}[]\t", r) })
+	for k, word := range list {
+		list[k] = strings.TrimSpace(word)
+	}
+	return list
+}
+
 // Prune implements Store.
 func (s *SQL) Prune(ctx context.Context, kind Kind, before time.Time) (rows int64, err error) {
 	at := before.UnixMilli()
@@ -82,11 +130,15 @@ func (s *SQL) Prune(ctx context.Context, kind Kind, before time.Time) (rows int6
 	switch kind {
 	case KindSessions:
 		statements = []statement{
-			{"delete from daily where day < ?", []any{before.UTC().AddDate(0, 0, -1).Format(time.DateOnly)}},
+			{`insert into meta (name, value) values ('pruned', ?) on conflict (name) do update set value = excluded.value
+				where cast(excluded.value as bigint) > cast(meta.value as bigint)`, []any{strconv.FormatInt(at, 10)}},
 			{`delete from intervals where exists (select 1 from sessions s
 				where s.definition = intervals.definition and s.id = intervals.session_id and s.ended < ?)`, []any{at}},
 			{"delete from sessions where ended < ?", []any{at}},
 		}
+	case KindTotals:
+		// Only days that have ended before in every zone.
+		statements = []statement{{"delete from daily where day < ?", []any{before.UTC().AddDate(0, 0, -1).Format(time.DateOnly)}}}
 	case KindQuarantine:
 		statements = []statement{{"delete from quarantine where at < ?", []any{at}}}
 	case KindAudit:

@@ -142,7 +142,7 @@ func readQuarantined(scan func(...any) error) (r Quarantined, err error) {
 // Release implements Store.
 func (s *SQL) Release(ctx context.Context, id string, at time.Time) (released Quarantined, err error) {
 	err = s.transact(ctx, func(tx *sql.Tx) error {
-		if err := s.include(ctx, tx); err != nil {
+		if err := s.exclude(ctx, tx); err != nil { // for the totals, as with [Batch.Refresh]
 			return err
 		}
 		row := tx.QueryRowContext(ctx, s.q(`select id, definition, rule, reason, at, user_id, source, body, released
@@ -181,6 +181,9 @@ func (s *SQL) admit(ctx context.Context, tx *sql.Tx, definition string, whole le
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	_, err = s.putSessions(ctx, tx, definition, []ledger.Session{whole})
-	return err
+	stale := touched{}
+	if _, err = s.putSessions(ctx, tx, definition, []ledger.Session{whole}, stale); err != nil {
+		return err
+	}
+	return s.refresh(ctx, tx, definition, stale)
 }

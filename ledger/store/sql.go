@@ -19,6 +19,7 @@ import (
 
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/definition"
+	"github.com/rollcall-io/rollcall/ledger/interval"
 )
 
 // SQL is a Store in a SQL database.
@@ -26,6 +27,7 @@ type SQL struct {
 	db      *sql.DB
 	dialect *dialect
 	salt    []byte
+	zones   interval.Zones
 }
 
 var _ Store = (*SQL)(nil)

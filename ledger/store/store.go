@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/access"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 )
 
@@ -31,7 +32,9 @@ type Store interface {
 	// start.
 	Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, error]
 
-	// PutDaily replaces the totals of days [from, to) of a definition, zone and measure.
+	// PutDaily replaces the totals of days [from, to) of a definition, zone and measure,
+	// which are kept from then on: see [Batch.Refresh]. Days whose sessions were pruned
+	// stay as they are.
 	PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, totals iter.Seq2[Daily, error]) error
 	// Daily streams totals by user and day.
 	Daily(ctx context.Context, k DailyKey, from, to interval.Date) iter.Seq2[Daily, error]
@@ -45,6 +48,11 @@ type Store interface {
 	Audit(ctx context.Context, a Audit) error
 	// Audits streams the notes, oldest first.
 	Audits(ctx context.Context) iter.Seq2[Audit, error]
+
+	// SetRules replaces the rules of access. They lose who was forgotten.
+	SetRules(ctx context.Context, r access.Rules) error
+	// Rules are the rules of access.
+	Rules(ctx context.Context) (access.Rules, error)
 
 	// Forget removes a user from all tables for good and says how many sessions it had.
 	Forget(ctx context.Context, user string, at time.Time) (int64, error)
@@ -70,6 +78,9 @@ type Batch struct {
 	Rejected   []ledger.Rejected
 	// Daily are totals as they are from now on; one without time is removed.
 	Daily []Total
+	// Refresh computes the daily totals that are kept again, of the users and days that
+	// the sessions change, in the same transaction.
+	Refresh bool
 	// Source, if not empty, has been read as far as Checkpoint says.
 	Source     string
 	Checkpoint Checkpoint
@@ -151,7 +162,8 @@ type Kind string
 
 // The kinds of data.
 const (
-	KindSessions   Kind = "sessions" // with intervals and daily totals
+	KindSessions   Kind = "sessions" // with intervals; totals stay as they are
+	KindTotals     Kind = "totals"   // of days
 	KindQuarantine Kind = "quarantine"
 	KindAudit      Kind = "audit"
 )

@@ -20,7 +20,13 @@ const chunk = 200
 func (s *SQL) Apply(ctx context.Context, b Batch) (done Applied, err error) {
 	err = s.transact(ctx, func(tx *sql.Tx) error {
 		done = Applied{}
-		if err := s.include(ctx, tx); err != nil {
+		share := s.include
+		var stale touched
+		if b.Refresh {
+			// Totals are computed from what other batches have stored too.
+			share, stale = s.exclude, touched{}
+		}
+		if err := share(ctx, tx); err != nil {
 			return err
 		}
 		if err := s.defined(ctx, tx, b.Definition); err != nil {
@@ -33,11 +39,14 @@ func (s *SQL) Apply(ctx context.Context, b Batch) (done Applied, err error) {
 			return err
 		}
 		for rows := range slices.Chunk(newest(b.Sessions), chunk) {
-			n, err := s.putSessions(ctx, tx, b.Definition, rows)
+			n, err := s.putSessions(ctx, tx, b.Definition, rows, stale)
 			if err != nil {
 				return err
 			}
 			done.Sessions += n
+		}
+		if err := s.refresh(ctx, tx, b.Definition, stale); err != nil {
+			return err
 		}
 		if done.Rejected, err = s.quarantine(ctx, tx, b.Definition, b.Rejected); err != nil {
 			return err
@@ -102,7 +111,12 @@ func (s *SQL) dropForgotten(ctx context.Context, tx *sql.Tx, b *Batch) (dropped 
 	}
 	// The caller's slices stay as they are: it may try the batch again.
 	sessions := slices.DeleteFunc(slices.Clone(b.Sessions), func(x ledger.Session) bool { return gone(x.User) })
-	rejected := slices.DeleteFunc(slices.Clone(b.Rejected), func(x ledger.Rejected) bool { return gone(userOf(x)) })
+	rejected := slices.DeleteFunc(slices.Clone(b.Rejected), func(x ledger.Rejected) bool {
+		if user := userOf(x); user != "" {
+			return gone(user)
+		}
+		return slices.ContainsFunc(words(x.Raw), gone)
+	})
 	dropped = len(b.Sessions) - len(sessions) + len(b.Rejected) - len(rejected)
 	b.Daily = slices.DeleteFunc(slices.Clone(b.Daily), func(x Total) bool { return gone(x.User) })
 	b.Sessions, b.Rejected = sessions, rejected
@@ -137,8 +151,16 @@ func newest(sessions []ledger.Session) []ledger.Session {
 	return kept
 }
 
-// putSessions writes the sessions that are newer than what is there.
-func (s *SQL) putSessions(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session) (int, error) {
+// putSessions writes the sessions that are newer than what is there, and notes whose
+// time they change if somebody wants to know.
+func (s *SQL) putSessions(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session, stale touched) (int, error) {
+	var before map[string]ledger.Session
+	if stale != nil {
+		var err error
+		if before, err = s.spans(ctx, tx, definition, sessions); err != nil {
+			return 0, err
+		}
+	}
 	args := make([]any, 0, len(sessions)*13)
 	byID := make(map[string]ledger.Session, len(sessions))
 	for _, x := range sessions {
@@ -164,6 +186,8 @@ func (s *SQL) putSessions(ctx context.Context, tx *sql.Tx, definition string, se
 	args = append(args[:0], definition)
 	for _, id := range written {
 		args = append(args, id)
+		stale.note(byID[id])
+		stale.note(before[id])
 	}
 	if _, err := tx.ExecContext(ctx, s.q("delete from intervals where definition = ? and session_id in "+
 		values(1, len(written))), args...); err != nil {

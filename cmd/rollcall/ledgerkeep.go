@@ -172,14 +172,15 @@ func (c *ledgerForgetCmd) Run(ctx context.Context, std console) error {
 
 type ledgerRetentionCmd struct {
 	books
-	Sessions   *lapse `placeholder:"AGE" help:"Remove sessions that ended longer ago, such as 90d, with intervals and totals."`
+	Sessions   *lapse `placeholder:"AGE" help:"Remove sessions that ended longer ago, such as 90d, with intervals; their daily totals stay."`
+	Totals     *lapse `placeholder:"AGE" help:"Remove daily totals of days that ended longer ago."`
 	Quarantine *lapse `placeholder:"AGE" help:"Remove what was refused longer ago."`
 	Audit      *lapse `placeholder:"AGE" help:"Remove notes of who did what that are older."`
 }
 
 func (c *ledgerRetentionCmd) Run(ctx context.Context, std console) error {
-	if c.Sessions == nil && c.Quarantine == nil && c.Audit == nil {
-		return fmt.Errorf("%w: say what to remove: --sessions, --quarantine, --audit", errUsage)
+	if c.Sessions == nil && c.Totals == nil && c.Quarantine == nil && c.Audit == nil {
+		return fmt.Errorf("%w: say what to remove: --sessions, --totals, --quarantine, --audit", errUsage)
 	}
 	s, err := c.open(ctx, false)
 	if err != nil {
@@ -190,7 +191,7 @@ func (c *ledgerRetentionCmd) Run(ctx context.Context, std console) error {
 	for _, kind := range []struct {
 		kind store.Kind
 		age  *lapse
-	}{{store.KindSessions, c.Sessions}, {store.KindQuarantine, c.Quarantine}, {store.KindAudit, c.Audit}} {
+	}{{store.KindSessions, c.Sessions}, {store.KindTotals, c.Totals}, {store.KindQuarantine, c.Quarantine}, {store.KindAudit, c.Audit}} {
 		if kind.age == nil {
 			continue
 		}

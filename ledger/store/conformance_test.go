@@ -28,6 +28,8 @@ func conformance(t *testing.T, fresh func(t *testing.T) Store) {
 		"revisions":                   testRevisions,
 		"order and repetition":        testOrder,
 		"definitions side by side":    testSideBySide,
+		"rebuilds":                    testRebuilds,
+		"pairs":                       testPairs,
 		"a batch is all or nothing":   testAtomic,
 		"checkpoints":                 testCheckpoints,
 		"readers at the same time":    testOvertaking,

@@ -18,7 +18,8 @@
 //   - A session or event that breaks a rule is one row of the quarantine, however often
 //     it is refused; the newest words stay.
 //   - Figures of several definitions stand side by side; a version that was once used means
-//     the same rules for ever ([ErrDefinition]).
+//     the same rules for ever ([ErrDefinition]). A version that only rebuilds have written is
+//     never the one used last, and unfinished ones are told apart ([Rebuild]).
 //   - Daily totals of a zone and measure are kept once they were put: with [Batch.Refresh]
 //     every batch, and every release from quarantine, corrects them in its transaction.
 //   - The views analyst_daily and lead_daily show what the rules of access allow: days of

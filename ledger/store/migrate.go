@@ -126,6 +126,16 @@ create view lead_daily as
 	select d.definition, d.zone, d.measure, d.user_id, d.day, d.union_ms / 1000.0 as union_seconds, d.sum_ms / 1000.0 as sum_seconds
 	from daily d join teams t on t.user_id = d.user_id join accounts a on a.team = t.team
 	where d.day < {{ended}} and a.role = 'lead' and a.account = {{account}};`,
+	6: `
+create table rebuilds (
+	definition text not null,
+	bounds_from bigint not null,
+	bounds_to bigint not null,
+	source text not null,
+	started bigint not null,
+	finished bigint not null,
+	primary key (definition, bounds_from, bounds_to, source)
+) {{rows}};`,
 }
 
 // migrate brings a database to a version, normally the newest.

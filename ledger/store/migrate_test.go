@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/definition"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 )
 
@@ -79,6 +80,9 @@ func checkTables(t *testing.T, s *SQL, has bool) {
 	}
 	apply(t, s, Batch{Definition: "b", Sessions: []ledger.Session{session("1", "bob", 1, 100)}, Rejected: []ledger.Rejected{{Rule: "x"}}, Source: "log", Checkpoint: Checkpoint{c.Revision + 1, []byte("x")}})
 	if err := s.PutDaily(t.Context(), DailyKey{"b", "UTC", ledger.Connected}, 0, 9, seq(Daily{"bob", interval.Date(1), 2, 3})); err != nil {
+		t.Error(err)
+	}
+	if err := s.BeginRebuild(t.Context(), definition.Default(), Rebuild{Definition: "1"}); err != nil {
 		t.Error(err)
 	}
 	if err := s.Audit(t.Context(), Audit{Action: "x"}); err != nil {

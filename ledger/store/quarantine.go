@@ -74,8 +74,8 @@ func storable(text string) string {
 
 const quarantineColumns = 10
 
-// quarantine keeps what was refused. A session that is refused again with other words
-// is no longer one that was dealt with.
+// quarantine keeps what was refused. What is refused again as something else, or with
+// other words, is no longer dealt with.
 func (s *SQL) quarantine(ctx context.Context, tx *sql.Tx, definition string, rejected []ledger.Rejected) (changed int, err error) {
 	latest := map[string]ledger.Rejected{}
 	for _, r := range rejected {
@@ -99,7 +99,8 @@ func (s *SQL) quarantine(ctx context.Context, tx *sql.Tx, definition string, rej
 			values `+values(len(ids), quarantineColumns)+`
 			on conflict (id) do update set reason = excluded.reason, at = excluded.at, source = excluded.source,
 				body = excluded.body, revision = excluded.revision, released = 0
-			where quarantine.revision <= excluded.revision and quarantine.body <> excluded.body`), args...))
+			where quarantine.revision <= excluded.revision
+				and (quarantine.body <> excluded.body or quarantine.reason <> excluded.reason)`), args...))
 		if err != nil {
 			return 0, err
 		}

@@ -70,13 +70,19 @@ type part struct {
 	to      sql.NullInt64
 }
 
+// sessionParts reads the sessions of a definition, with the parameters of its bounds.
+const sessionParts = `s.id, s.revision, s.user_id, s.device, s.client_type, s.client_version, s.channel, s.region,
+		s.epoch, s.started, s.ended, s.ended_by, i.measure, i.started as part_from, i.ended as part_to
+	from sessions s left join intervals i on i.definition = s.definition and i.session_id = s.id
+	where s.definition = ? and s.started < ? and (s.ended > ? or s.ended = s.started and s.started >= ?)`
+
+func boundsOf(definition string, b interval.Interval) []any {
+	return []any{definition, b.To, b.From, b.From}
+}
+
 // Sessions implements Store.
 func (s *SQL) Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, error] {
-	query := `select s.id, s.revision, s.user_id, s.device, s.client_type, s.client_version, s.channel, s.region,
-			s.epoch, s.started, s.ended, s.ended_by, i.measure, i.started, i.ended
-		from sessions s left join intervals i on i.definition = s.definition and i.session_id = s.id
-		where s.definition = ? and s.started < ? and (s.ended > ? or s.ended = s.started and s.started >= ?)`
-	args := []any{q.Definition, q.Bounds.To, q.Bounds.From, q.Bounds.From}
+	query, args := "select "+sessionParts, boundsOf(q.Definition, q.Bounds)
 	if q.User != "" {
 		query, args = query+" and s.user_id = ?", append(args, storable(q.User))
 	}
@@ -92,17 +98,26 @@ func (s *SQL) Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, e
 				if current.ID != "" && !yield(current, nil) {
 					return
 				}
-				current = p.Session
-				current.Intervals = map[ledger.Measure][]interval.Interval{}
+				current = p.empty()
 			}
-			if p.measure.Valid {
-				m := ledger.Measure(p.measure.String)
-				current.Intervals[m] = append(current.Intervals[m], interval.Interval{From: p.from.Int64, To: p.to.Int64})
-			}
+			p.addTo(current)
 		}
 		if current.ID != "" {
 			yield(current, nil)
 		}
+	}
+}
+
+// empty is the session without intervals.
+func (p part) empty() ledger.Session {
+	p.Intervals = map[ledger.Measure][]interval.Interval{}
+	return p.Session
+}
+
+func (p part) addTo(s ledger.Session) {
+	if p.measure.Valid {
+		m := ledger.Measure(p.measure.String)
+		s.Intervals[m] = append(s.Intervals[m], interval.Interval{From: p.from.Int64, To: p.to.Int64})
 	}
 }
 

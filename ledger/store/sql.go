@@ -153,44 +153,48 @@ func (s *SQL) hash(user string) string {
 
 // Define implements Store.
 func (s *SQL) Define(ctx context.Context, d ledger.Definition) error {
+	return wrap("define", s.transact(ctx, func(tx *sql.Tx) error {
+		// A clock that went back must not make an older definition the newest.
+		return s.define(ctx, tx, d, "(select coalesce(max(used), 0) + 1 from definitions)", "excluded.used")
+	}))
+}
+
+// define makes a definition known. used is the order in which it stands, if it is new,
+// and then if it is known.
+func (s *SQL) define(ctx context.Context, tx *sql.Tx, d ledger.Definition, used, then string) error {
 	if err := definition.Validate(d); err != nil {
 		return err
 	}
-	err := s.transact(ctx, func(tx *sql.Tx) error {
-		if err := s.exclude(ctx, tx); err != nil {
-			return err
-		}
-		// A clock that went back must not make an older definition the newest.
-		_, err := tx.ExecContext(ctx, s.q(`insert into definitions (version, hash, body, used)
-			select ?, ?, ?, coalesce(max(used), 0) + 1 from definitions where true
-			on conflict (version) do update set used = excluded.used where definitions.hash = excluded.hash`),
-			d.Version, definition.Hash(d), string(definition.Canonical(d)))
-		if err != nil {
-			return err
-		}
-		var hash string
-		if err := tx.QueryRowContext(ctx, s.q("select hash from definitions where version = ?"), d.Version).Scan(&hash); err != nil {
-			return err
-		}
-		if hash != definition.Hash(d) {
-			return fmt.Errorf("%w: %q", ErrDefinition, d.Version)
-		}
-		return nil
-	})
-	return wrap("define", err)
+	if err := s.exclude(ctx, tx); err != nil {
+		return err
+	}
+	hash := definition.Hash(d)
+	if _, err := tx.ExecContext(ctx, s.q(`insert into definitions (version, hash, body, used) values (?, ?, ?, `+used+`)
+		on conflict (version) do update set used = `+then+` where definitions.hash = excluded.hash`),
+		d.Version, hash, string(definition.Canonical(d))); err != nil {
+		return err
+	}
+	var known string
+	if err := tx.QueryRowContext(ctx, s.q("select hash from definitions where version = ?"), d.Version).Scan(&known); err != nil {
+		return err
+	}
+	if known != hash {
+		return fmt.Errorf("%w: %q", ErrDefinition, d.Version)
+	}
+	return nil
 }
 
 // Definitions implements Store.
 func (s *SQL) Definitions(ctx context.Context) (all []Defined, err error) {
 	query := func(scan func(...any) error) (d Defined, err error) {
 		var body string
-		if err := scan(&d.Hash, &body); err != nil {
+		if err := scan(&d.Hash, &body, &d.Rebuilt); err != nil {
 			return d, err
 		}
 		d.Definition, err = definition.Parse([]byte(body))
 		return d, err
 	}
-	for d, err := range stream(ctx, s, query, "select hash, body from definitions order by used desc") {
+	for d, err := range stream(ctx, s, query, "select hash, body, used = 0 from definitions order by used desc, version desc") {
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,14 @@ type Store interface {
 	// Definitions lists what is known, the one used last first.
 	Definitions(ctx context.Context) ([]Defined, error)
 
+	// BeginRebuild makes the definition of a rebuild known, though not the one used last,
+	// and notes that figures of the period may be missing.
+	BeginRebuild(ctx context.Context, d ledger.Definition, r Rebuild) error
+	// EndRebuild notes that they are complete, and forgets its checkpoints.
+	EndRebuild(ctx context.Context, r Rebuild) error
+	// Rebuilds lists what was rebuilt, and what is being so, the newest first.
+	Rebuilds(ctx context.Context) ([]Rebuild, error)
+
 	// Apply stores a batch in one transaction.
 	Apply(ctx context.Context, b Batch) (Applied, error)
 	// Checkpoint is how far a source has been read under a definition; its revision is 0
@@ -31,6 +39,9 @@ type Store interface {
 	// Sessions streams sessions with their intervals, all of a user together and by
 	// start.
 	Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, error]
+
+	// Pairs streams the sessions of two definitions side by side, user by user.
+	Pairs(ctx context.Context, against string, q Query) iter.Seq2[Pair, error]
 
 	// PutDaily replaces the totals of days [from, to) of a definition, zone and measure,
 	// which are kept from then on: see [Batch.Refresh]. Days whose sessions were pruned
@@ -68,7 +79,8 @@ type Store interface {
 // Defined is a definition that a store knows.
 type Defined struct {
 	ledger.Definition
-	Hash string
+	Hash    string
+	Rebuilt bool // only by rebuilds: no import and no running ledger has used it
 }
 
 // A Batch is stored as a whole or not at all.

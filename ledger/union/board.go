@@ -13,7 +13,14 @@ type Total struct {
 	User    string
 	Measure ledger.Measure
 	Date    interval.Date
-	Total   int64 // ms; 0 withdraws what was told before
+	Total   int64 // ms, of all sessions together; 0 withdraws what was told before
+	Sum     int64 // ms, of each session by itself
+}
+
+// A Day is the time of all users together on one local day.
+type Day struct {
+	Users      int
+	Total, Sum int64 // ms, as in [Total]
 }
 
 // Board counts by user and day of one zone. Use [New]. It is not safe for concurrent
@@ -27,14 +34,17 @@ type Board struct {
 	lists  [][]interval.Interval
 	merged []interval.Interval
 	totals []interval.PeriodTotal
+	days   map[day]Day // of what was told
 }
 
 type user struct {
 	name  string
 	rows  map[rowKey]row
-	told  map[day]int64
+	told  map[day]figure
 	dirty bool
 }
+
+type figure struct{ total, sum int64 }
 
 type rowKey struct{ device, id string }
 
@@ -50,7 +60,7 @@ type day struct {
 
 // New returns an empty board.
 func New(zone *interval.Zone, reject func(ledger.Rejected)) *Board {
-	return &Board{zone: zone, reject: reject, bound: interval.Earliest, users: make(map[string]*user)}
+	return &Board{zone: zone, reject: reject, bound: interval.Earliest, users: make(map[string]*user), days: make(map[day]Day)}
 }
 
 // Add takes the row of a session, in place of every older revision of it. The board
@@ -59,7 +69,7 @@ func (b *Board) Add(s ledger.Session) {
 	k := rowKey{s.Device, s.ID}
 	u := b.users[s.User]
 	if u == nil {
-		u = &user{name: s.User, rows: make(map[rowKey]row), told: make(map[day]int64)}
+		u = &user{name: s.User, rows: make(map[rowKey]row), told: make(map[day]figure)}
 		b.users[s.User] = u
 	}
 	if known, ok := u.rows[k]; ok && known.revision > s.Revision {
@@ -104,24 +114,44 @@ func (b *Board) Publish(each func(Total)) {
 }
 
 func (b *Board) publish(u *user, each func(Total)) {
-	now := make(map[day]int64, len(u.told))
+	now := make(map[day]figure, len(u.told))
 	for _, m := range u.measures() {
-		for _, t := range b.union(u, m) {
-			now[day{m, t.Date}] = t.Total
-		}
+		b.count(u, m, now)
 	}
-	for d, total := range now {
-		if u.told[d] != total {
-			each(Total{u.name, d.measure, d.date, total})
+	tell := func(d day, f figure) {
+		b.sum(d, u.told[d], f)
+		each(Total{u.name, d.measure, d.date, f.total, f.sum})
+	}
+	for d, f := range now {
+		if u.told[d] != f {
+			tell(d, f)
 		}
 	}
 	for d := range u.told {
 		if _, there := now[d]; !there {
-			each(Total{u.name, d.measure, d.date, 0})
+			tell(d, figure{})
 		}
 	}
 	u.told = now
 }
+
+// sum keeps what all users have together.
+func (b *Board) sum(d day, before, now figure) {
+	all := b.days[d]
+	all.Total += now.total - before.total
+	all.Sum += now.sum - before.sum
+	if before.total == 0 {
+		all.Users++
+	}
+	if now.total == 0 {
+		all.Users--
+	}
+	b.days[d] = all
+}
+
+// Day is what all users have on a day, as it was published; of a day that is final it is
+// forgotten.
+func (b *Board) Day(m ledger.Measure, date interval.Date) Day { return b.days[day{m, date}] }
 
 func (u *user) measures() (list []ledger.Measure) {
 	for _, r := range u.rows {
@@ -134,22 +164,38 @@ func (u *user) measures() (list []ledger.Measure) {
 	return list
 }
 
-// union is the days of one measure, valid until the next call.
-func (b *Board) union(u *user, m ledger.Measure) []interval.PeriodTotal {
+// count adds the days of one measure.
+func (b *Board) count(u *user, m ledger.Measure, days map[day]figure) {
 	b.lists = b.lists[:0]
 	for _, r := range u.rows {
 		if set := r.intervals[m]; len(set) > 0 {
 			b.lists = append(b.lists, set)
 		}
 	}
-	set := b.lists[0]
-	if len(b.lists) > 1 {
-		var err error
-		if set, err = interval.Merge(b.merged[:0], b.lists...); err != nil {
-			panic("union: a checked row is no set")
-		}
-		b.merged = set
+	for _, t := range b.split(b.lists[0]) {
+		days[day{m, t.Date}] = figure{t.Total, t.Total}
 	}
+	if len(b.lists) == 1 {
+		return
+	}
+	for _, set := range b.lists[1:] {
+		for _, t := range b.split(set) {
+			f := days[day{m, t.Date}]
+			f.sum += t.Total
+			days[day{m, t.Date}] = f
+		}
+	}
+	var err error
+	if b.merged, err = interval.Merge(b.merged[:0], b.lists...); err != nil {
+		panic("union: a checked row is no set")
+	}
+	for _, t := range b.split(b.merged) {
+		days[day{m, t.Date}] = figure{t.Total, days[day{m, t.Date}].sum}
+	}
+}
+
+// split is the days of a set, valid until the next call.
+func (b *Board) split(set []interval.Interval) []interval.PeriodTotal {
 	b.totals = b.zone.Totals(b.totals[:0], set, interval.Day)
 	return b.totals
 }
@@ -164,13 +210,14 @@ func (b *Board) Forget(before int64) {
 	}
 	b.bound = bound
 	first := b.zone.Date(bound)
+	maps.DeleteFunc(b.days, func(d day, _ Day) bool { return d.date < first })
 	for name, u := range b.users {
 		for k, r := range u.rows {
 			r.intervals = b.after(r.intervals)
 			u.rows[k] = r
 		}
 		maps.DeleteFunc(u.rows, func(_ rowKey, r row) bool { return len(r.intervals) == 0 })
-		maps.DeleteFunc(u.told, func(d day, _ int64) bool { return d.date < first })
+		maps.DeleteFunc(u.told, func(d day, _ figure) bool { return d.date < first })
 		if len(u.rows) == 0 && !u.dirty {
 			delete(b.users, name)
 		}

@@ -34,7 +34,7 @@ type told map[union.Total]int64
 
 func (k told) take(t union.Total) {
 	key := t
-	key.Total = 0
+	key.Total, key.Sum = 0, 0
 	if k[key] = t.Total; t.Total == 0 {
 		delete(k, key)
 	}
@@ -72,7 +72,11 @@ func TestAnyOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		b, k := union.New(z, never(t)), told{}
-		newest := map[string]ledger.Session{}
+		newest, sums := map[string]ledger.Session{}, map[interval.Date]int64{}
+		take := func(x union.Total) {
+			k.take(x)
+			sums[x.Date] = x.Sum
+		}
 		forgotten := interval.Earliest
 		for range 40 {
 			var set []interval.Interval
@@ -89,10 +93,10 @@ func TestAnyOrder(t *testing.T) {
 			}
 			b.Add(s)
 			if r.IntN(3) == 0 {
-				b.Publish(k.take)
+				b.Publish(take)
 			}
 		}
-		b.Publish(k.take)
+		b.Publish(take)
 		want := told{}
 		var all []interval.Interval
 		for _, s := range newest {
@@ -104,6 +108,7 @@ func TestAnyOrder(t *testing.T) {
 		if !maps.Equal(k, want) {
 			t.Fatalf("seed %d: told %v, want %v", seed, k, want)
 		}
+		checkSums(t, z, b, newest, want, sums)
 		forgotten = start + 50*hour
 		b.Forget(forgotten)
 		for _, s := range newest {
@@ -111,6 +116,25 @@ func TestAnyOrder(t *testing.T) {
 			b.Add(s)
 		}
 		b.Publish(func(x union.Total) { t.Fatalf("seed %d: after forgetting %v", seed, x) })
+	}
+}
+
+// checkSums holds what is told of sessions by themselves, and of all users together,
+// against the newest rows.
+func checkSums(t *testing.T, z *interval.Zone, b *union.Board, newest map[string]ledger.Session, want told, sums map[interval.Date]int64) {
+	t.Helper()
+	naive := map[interval.Date]int64{}
+	for _, s := range newest {
+		for _, total := range z.Totals(nil, s.Intervals[ledger.Connected], interval.Day) {
+			naive[total.Date] += total.Total
+		}
+	}
+	for date := range sums {
+		day := b.Day(ledger.Connected, date)
+		total := want[union.Total{User: "ada", Measure: ledger.Connected, Date: date}]
+		if sums[date] != naive[date] || day.Sum != naive[date] || day.Total != total || day.Users != min(int(total), 1) {
+			t.Fatalf("on %s: sum %d, want %d; all users %+v, want %d", date, sums[date], naive[date], day, total)
+		}
 	}
 }
 

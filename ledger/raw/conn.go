@@ -23,6 +23,7 @@ type Conn struct {
 	state  wire.State
 	ended  bool
 	last   int64  // store time of the last message about it
+	input  int64  // when the user was last said to be active
 	listed uint64 // the newest roster that lists it
 }
 
@@ -53,6 +54,15 @@ func (c *Conn) stated(kind ledger.Kind, at int64, state wire.State, activity str
 	return e
 }
 
+// A Glance is what is known of a connection at the moment.
+type Glance struct {
+	User string
+	Open bool // its edge holds it, as far as it has said
+	// Heard is when its edge last stored anything, and Input when the user was last said to
+	// be active, 0 if never; in ms.
+	Heard, Input int64
+}
+
 // kindOf a change of state.
 func kindOf(before, now wire.State) ledger.Kind {
 	switch {
@@ -77,4 +87,11 @@ func (c *Conn) ending(r wire.Reason) ledger.Kind {
 		return ledger.KindLogout
 	}
 	return ledger.KindClose
+}
+
+// heed notes that the user was active.
+func (c *Conn) heed(at int64, active bool) {
+	if active && at > c.input {
+		c.input = at
+	}
 }

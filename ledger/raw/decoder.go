@@ -2,6 +2,7 @@ package raw
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -188,6 +189,7 @@ func (d *Decoder) entry(m Message, r *run, e *wire.Entry) {
 		if !c.ended {
 			d.event(m, c.stated(kindOf(c.state, e.State), at, e.State, e.Activity))
 			c.state = e.State
+			c.heed(at, e.State == wire.State_STATE_ACTIVE)
 		}
 	case wire.Kind_KIND_CLOSE:
 		c := d.conn(m, r, e)
@@ -249,6 +251,7 @@ func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
 		d.event(m, c.Event(ledger.KindOpen, at)) // a close tells no state
 	} else {
 		d.event(m, c.stated(ledger.KindOpen, at, e.State, e.Activity))
+		c.heed(at, e.State == wire.State_STATE_ACTIVE)
 	}
 	for _, w := range r.waiting[e.Conn] {
 		d.origin = Origin{Beats: true, Seq: w.seq, Stored: w.stored}
@@ -256,6 +259,7 @@ func (d *Decoder) conn(m Message, r *run, e *wire.Entry) *Conn {
 			d.late(m, c.Beat(w.at, w.flags))
 			continue
 		}
+		c.heed(w.at, w.flags&subjects.FlagActive != 0)
 		d.sink.Beat(c, w.at, w.flags)
 	}
 	delete(r.waiting, e.Conn)
@@ -302,6 +306,7 @@ func (d *Decoder) beats(m Message, edge string) {
 		case now-at > d.lateness:
 			d.late(m, c.Beat(at, b.Flags))
 		default:
+			c.heed(at, b.Flags&subjects.FlagActive != 0)
 			d.sink.Beat(c, at, b.Flags)
 		}
 	}
@@ -362,6 +367,19 @@ func (d *Decoder) Flush() {
 			d.orphans(r, number, list)
 		}
 		clear(r.waiting)
+	}
+}
+
+// Glances tells of every connection, those included that ended within the horizon.
+func (d *Decoder) Glances() iter.Seq[Glance] {
+	return func(yield func(Glance) bool) {
+		for _, r := range d.runs {
+			for _, s := range r.conns {
+				if !yield(Glance{s.conn.User, !s.conn.ended, r.last, s.conn.input}) {
+					return
+				}
+			}
+		}
 	}
 }
 

@@ -13,7 +13,12 @@ import (
 )
 
 // A Position is where reading goes on: the last sequences that were handed over.
-type Position struct{ Log, Beats uint64 }
+type Position struct {
+	Log, Beats uint64
+	// LogTime and BeatsTime are the store times of these messages, if known: a message of
+	// another time found in the place of one is a rollback.
+	LogTime, BeatsTime time.Time
+}
 
 // Step is what [Follow] hands over: messages of both streams in the order of their
 // store times, as far as they are known.
@@ -25,6 +30,8 @@ type Step struct {
 	Watermark int64
 	// Ended says that nothing more was stored.
 	Ended bool
+	// Behind is how many messages were stored and not handed over, as far as is known.
+	Behind uint64
 }
 
 // transit is how long a message may be stored and not have arrived here although
@@ -46,9 +53,12 @@ func Follow(ctx context.Context, js jetstream.JetStream, names subjects.Names, s
 	for i, stream := range []string{names.LogStream(shard), names.BeatsStream(shard)} {
 		f := &m.sources[i]
 		f.stream, f.beats, f.batches = stream, i == 1, make(chan feed.Batch)
-		start := [2]uint64{from.Log, from.Beats}[i] + 1
+		config := feed.Config{Stream: stream, Start: from.Log + 1, Previous: from.LogTime}
+		if f.beats {
+			config.Start, config.Previous = from.Beats+1, from.BeatsTime
+		}
 		group.Go(func() error {
-			return feed.New(js, feed.Config{Stream: stream, Start: start}).Run(ctx, func(ctx context.Context, b feed.Batch) error {
+			return feed.New(js, config).Run(ctx, func(ctx context.Context, b feed.Batch) error {
 				select {
 				case f.batches <- b:
 					return nil
@@ -72,7 +82,8 @@ type source struct {
 	beats   bool
 	batches chan feed.Batch
 	next    []feed.Msg
-	all     bool // nothing was pending behind next
+	pending uint64 // behind next
+	all     bool   // nothing is, as far as the store has said
 	time    int64
 }
 
@@ -121,7 +132,7 @@ func (m *merger) wait(ctx context.Context) error {
 	}
 }
 
-func (s *source) take(b feed.Batch) { s.next, s.all = b.Msgs, b.Pending == 0 }
+func (s *source) take(b feed.Batch) { s.next, s.pending, s.all = b.Msgs, b.Pending, b.Pending == 0 }
 
 // step hands over what is certain to be next.
 func (m *merger) step() error {
@@ -151,12 +162,15 @@ func (s *source) pop() Message {
 func (m *merger) give(step Step) error {
 	for _, msg := range step.Msgs {
 		if msg.Beats {
-			m.position.Beats = msg.Seq
+			m.position.Beats, m.position.BeatsTime = msg.Seq, msg.Time
 		} else {
-			m.position.Log = msg.Seq
+			m.position.Log, m.position.LogTime = msg.Seq, msg.Time
 		}
 	}
 	step.Position = m.position
+	for _, s := range m.sources {
+		step.Behind += uint64(len(s.next)) + s.pending
+	}
 	// Both streams are read in the order of time, so that neither holds anything older
 	// than what came last of either, but for what is still under way.
 	if newest := max(m.sources[0].time, m.sources[1].time); newest > 0 {

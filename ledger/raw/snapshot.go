@@ -32,7 +32,7 @@ type (
 		Client                ledger.Client
 		State                 wire.State
 		Ended                 bool
-		Last                  int64
+		Last, Input           int64
 		Listed                uint64
 		Named                 bool
 	}
@@ -62,7 +62,7 @@ func (r *run) save() savedRun {
 	s := savedRun{Edge: r.edge, Stream: r.stream, Incarnation: r.incarnation, Listed: r.listed, Listing: r.listing, Last: r.last}
 	for _, seat := range r.conns {
 		c := seat.conn
-		s.Conns = append(s.Conns, savedConn{seat.number, c.User, c.Device, c.Session, c.Epoch, c.Client, c.state, c.ended, c.last, c.listed, c.named})
+		s.Conns = append(s.Conns, savedConn{seat.number, c.User, c.Device, c.Session, c.Epoch, c.Client, c.state, c.ended, c.last, c.input, c.listed, c.named})
 	}
 	for number, list := range r.waiting {
 		for _, w := range list {
@@ -97,7 +97,7 @@ func (s savedRun) load() *run {
 	for _, c := range s.Conns {
 		r.conns.add(c.Number, &Conn{
 			User: c.User, Device: c.Device, Session: c.Session, Epoch: c.Epoch, Client: c.Client,
-			state: c.State, ended: c.Ended, last: c.Last, listed: c.Listed, named: c.Named,
+			state: c.State, ended: c.Ended, last: c.Last, input: c.Input, listed: c.Listed, named: c.Named,
 		})
 	}
 	for _, w := range s.Waiting {

@@ -6,5 +6,8 @@
 // fabric that exists. It refuses to change the number of shards of a fabric
 // that exists, because users would change their shard.
 //
+// Where a fabric is archived, its streams let nothing expire: what is archived and older
+// than the retention is purged by package archive.
+//
 // [TakeOver] fences a bucket: after it, no write of an earlier owner is stored.
 package fabric

@@ -28,6 +28,9 @@ var (
 type Fabric struct {
 	subjects.Names
 	Params rollcall.Params
+	// Archive is how long at least log and heartbeats are kept that are archived, in a
+	// fabric that lets none of them expire before; 0 in one that does.
+	Archive time.Duration
 }
 
 // Config describes a fabric to be made.
@@ -42,6 +45,9 @@ type Config struct {
 	// Retention of the log and of the raw heartbeats; default: what exists, or
 	// 48 h. A keeper that was away for longer starts from the edges' rosters.
 	Retention time.Duration
+	// Archive is whether log and heartbeats stay until they are archived, and so for ever
+	// if nobody archives them; nil: what exists, or not.
+	Archive *bool
 	// DryRun changes nothing, and only reports what would be done.
 	DryRun bool
 	// Report hears of every stream and bucket; nil for nobody.
@@ -57,8 +63,9 @@ const (
 // Keys of the metadata of the first log stream, and of a copy at the first bucket of
 // leases, which is looked at when that stream is lost.
 const (
-	metaShards = "rollcall.shards"
-	metaParams = "rollcall.params"
+	metaShards  = "rollcall.shards"
+	metaParams  = "rollcall.params"
+	metaArchive = "rollcall.archive" // the retention of a fabric that is archived
 )
 
 // Ensure makes or updates the streams and buckets of a fabric.
@@ -84,7 +91,15 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) (Fabric, er
 			return Fabric{}, fmt.Errorf("fabric: shard %d: %w", shard, err)
 		}
 	}
-	return Fabric{names, cfg.Params}, nil
+	return Fabric{names, cfg.Params, cfg.archived()}, nil
+}
+
+// archived is the retention if it is the archiver's, else 0.
+func (c Config) archived() time.Duration {
+	if c.Archive != nil && *c.Archive {
+		return c.Retention
+	}
+	return 0
 }
 
 func withDefaults(ctx context.Context, js jetstream.JetStream, cfg Config) (Config, error) {
@@ -93,7 +108,7 @@ func withDefaults(ctx context.Context, js jetstream.JetStream, cfg Config) (Conf
 	}
 	base := Config{
 		Shards: subjects.DefaultShards, Params: rollcall.Default(),
-		Replicas: defaultReplicas, Retention: defaultRetention,
+		Replicas: defaultReplicas, Retention: defaultRetention, Archive: new(bool),
 	}
 	existing, log, err := lookup(ctx, js, cfg.Prefix)
 	if errors.Is(err, rollcall.ErrNoFabric) {
@@ -108,12 +123,19 @@ func withDefaults(ctx context.Context, js jetstream.JetStream, cfg Config) (Conf
 	case cfg.Shards != 0 && cfg.Shards != existing.Shards():
 		return cfg, fmt.Errorf("%w: %q has %d, not %d", ErrShards, cfg.Prefix, existing.Shards(), cfg.Shards)
 	default:
-		base = Config{Shards: existing.Shards(), Params: existing.Params, Replicas: log.Replicas, Retention: log.MaxAge}
+		archive := existing.Archive > 0
+		base = Config{
+			Shards: existing.Shards(), Params: existing.Params, Replicas: log.Replicas, Archive: &archive,
+			Retention: cmp.Or(existing.Archive, log.MaxAge),
+		}
 	}
 	cfg.Shards = cmp.Or(cfg.Shards, base.Shards)
 	cfg.Params = cmp.Or(cfg.Params, base.Params)
 	cfg.Replicas = cmp.Or(cfg.Replicas, base.Replicas)
 	cfg.Retention = cmp.Or(cfg.Retention, base.Retention)
+	if cfg.Archive = cmp.Or(cfg.Archive, base.Archive); *cfg.Archive {
+		cfg.Retention = cmp.Or(cfg.Retention, defaultRetention) // nothing was to expire before
+	}
 	if _, err := cfg.Params.Validate(); err != nil && !cfg.Unchecked {
 		return cfg, err
 	}
@@ -127,7 +149,11 @@ func metadataOf(names subjects.Names, shard int, cfg Config) (map[string]string,
 		return map[string]string{}, nil
 	}
 	params, err := json.Marshal(cfg.Params)
-	return map[string]string{metaShards: strconv.Itoa(names.Shards()), metaParams: string(params)}, err
+	metadata := map[string]string{metaShards: strconv.Itoa(names.Shards()), metaParams: string(params)}
+	if retention := cfg.archived(); retention > 0 {
+		metadata[metaArchive] = retention.String()
+	}
+	return metadata, err
 }
 
 // Lookup finds the fabric with the given prefix. It fails with [rollcall.ErrNoFabric] if
@@ -182,7 +208,13 @@ func parse(first subjects.Names, name string, metadata map[string]string) (Fabri
 	if err := json.Unmarshal([]byte(metadata[metaParams]), &params); err != nil {
 		return Fabric{}, fmt.Errorf("%w: metadata %s of %s: %w", ErrForeign, metaParams, name, err)
 	}
-	return Fabric{names, params}, nil
+	var archive time.Duration
+	if text, ok := metadata[metaArchive]; ok {
+		if archive, err = time.ParseDuration(text); err != nil || archive <= 0 {
+			return Fabric{}, fmt.Errorf("%w: metadata %s of %s is %q", ErrForeign, metaArchive, name, text)
+		}
+	}
+	return Fabric{names, params, archive}, nil
 }
 
 // Await is [Lookup] for a part that starts: it waits for a store that is away, but

@@ -142,6 +142,42 @@ func TestWhatIsNotAskedForStays(t *testing.T) {
 	})
 }
 
+// Turning archiving on and off is repeatable, and keeps the retention, which is the
+// archiver's in between. So does a fabric that has lost its first log stream.
+func TestArchive(t *testing.T) {
+	onServer(t, func(t *testing.T, js jetstream.JetStream) {
+		on, off, week := true, false, 7*24*time.Hour
+		check := func(cfg fabric.Config, archive, age time.Duration) {
+			t.Helper()
+			f := ensure(t, js, cfg)
+			if f.Archive != archive {
+				t.Errorf("%+v: archived for %v, want %v", cfg, f.Archive, archive)
+			}
+			for shard := range f.Shards() {
+				for _, name := range []string{f.LogStream(shard), f.BeatsStream(shard)} {
+					if stream, err := js.Stream(t.Context(), name); err != nil || stream.CachedInfo().Config.MaxAge != age {
+						t.Errorf("%+v: %s expires after %v, want %v; %v", cfg, name, stream.CachedInfo().Config.MaxAge, age, err)
+					}
+				}
+			}
+		}
+		check(fabric.Config{Shards: 2, Retention: week}, 0, week)
+		for range 2 {
+			check(fabric.Config{Archive: &on}, week, 0)
+			check(fabric.Config{}, week, 0)
+		}
+		check(fabric.Config{Retention: time.Hour}, time.Hour, 0)
+		if err := js.DeleteStream(t.Context(), "PRESENCE_LOG_0"); err != nil {
+			t.Fatal(err)
+		}
+		check(fabric.Config{}, time.Hour, 0)
+		for range 2 {
+			check(fabric.Config{Archive: &off}, 0, time.Hour)
+			check(fabric.Config{}, 0, time.Hour)
+		}
+	})
+}
+
 func TestTimingThatMustFlapIsRefused(t *testing.T) {
 	onServer(t, func(t *testing.T, js jetstream.JetStream) {
 		flapping := rollcall.Default()
@@ -181,7 +217,8 @@ func TestLookupFindsOnlyItsOwnPrefix(t *testing.T) {
 func TestForeignStreamIsLeftAlone(t *testing.T) {
 	for name, metadata := range map[string]map[string]string{
 		"no metadata": nil, "no number": {"rollcall.shards": "many"}, "no shards": {"rollcall.shards": "0"},
-		"no timing": {"rollcall.shards": "1"}, "broken timing": {"rollcall.shards": "1", "rollcall.params": "{"},
+		"no retention": {"rollcall.shards": "1", "rollcall.params": "{}", "rollcall.archive": "long"},
+		"no timing":    {"rollcall.shards": "1"}, "broken timing": {"rollcall.shards": "1", "rollcall.params": "{"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onServer(t, func(t *testing.T, js jetstream.JetStream) { testForeign(t, js, metadata) })

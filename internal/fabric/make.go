@@ -68,6 +68,9 @@ func (m maker) shard(names subjects.Names, shard int) error {
 		{Name: names.LogStream(shard), Subjects: []string{names.LogSubjects(shard)}, Metadata: metadata},
 	} {
 		s.MaxAge, s.Replicas, s.Storage = m.cfg.Retention, m.cfg.Replicas, jetstream.FileStorage
+		if m.cfg.archived() > 0 {
+			s.MaxAge = 0 // the archiver purges
+		}
 		if err := m.stream(s); err != nil {
 			return err
 		}

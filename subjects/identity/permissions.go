@@ -109,7 +109,8 @@ func ledgerPermissions(n subjects.Names) Permissions {
 	for shard := range n.Shards() {
 		for _, stream := range []string{n.LogStream(shard), n.BeatsStream(shard)} {
 			p.Publish = append(p.Publish, reading(stream)...)
-			p.Publish = append(p.Publish, streamGet(stream))
+			// Where the fabric is archived, the archiver purges what it has.
+			p.Publish = append(p.Publish, streamGet(stream), streamPurge(stream))
 		}
 	}
 	return p
@@ -191,8 +192,9 @@ func reading(stream string) []string {
 	}
 }
 
-func streamInfo(stream string) string { return "$JS.API.STREAM.INFO." + stream }
-func streamGet(stream string) string  { return "$JS.API.STREAM.MSG.GET." + stream }
+func streamInfo(stream string) string  { return "$JS.API.STREAM.INFO." + stream }
+func streamGet(stream string) string   { return "$JS.API.STREAM.MSG.GET." + stream }
+func streamPurge(stream string) string { return "$JS.API.STREAM.PURGE." + stream }
 
 // scope is how the account's claims say it.
 func (p Permissions) scope(role Role, key string) *jwt.UserScope {

@@ -8,7 +8,7 @@ var (
 	ErrForeign = errors.New("archive: of another fabric")
 	ErrDamaged = errors.New("archive: damaged")
 	ErrBusy    = errors.New("archive: another process archives into it")
-
-	// errForgotten says that somebody was forgotten while events waited: they are read again.
-	errForgotten = errors.New("archive: a user was forgotten meanwhile")
+	// ErrForgotten says that somebody was forgotten while events waited to be committed:
+	// they must be read again.
+	ErrForgotten = errors.New("archive: a user was forgotten meanwhile")
 )

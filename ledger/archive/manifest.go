@@ -33,18 +33,15 @@ const manifestVersion = 1
 // A reader is how far the streams of a shard are in the archive.
 type reader struct {
 	raw.Position
-	// LogTime and BeatsTime are the store times of the messages there, in ns, for a
-	// stream that has lost what was read.
-	LogTime, BeatsTime int64
-	Through            int64  // ms: everything stored before is in the archive
-	State              string // the file with what the decoder knows
-	Marks              []mark // oldest first
+	Through int64  // ms: everything stored before is in the archive
+	State   string // the file with what the decoder knows
+	Marks   []mark // oldest first
 }
 
 // A mark remembers where the streams stood at a time, for the purge.
 type mark struct {
-	raw.Position
-	Time int64 // ms: nothing up to the position was stored later
+	Log, Beats uint64
+	Time       int64 // ms: nothing up to there was stored later
 }
 
 // A filed is a file that counts.

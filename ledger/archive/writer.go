@@ -80,7 +80,7 @@ type Writer struct {
 	reader  reader // as of the last message
 	forgets uint64 // of the manifest whose answers are in users
 	users   map[string]bool
-	err     error // of a question whether a user was forgotten
+	err     error // what was read since the last commit is not whole
 	pending []filed
 }
 
@@ -144,17 +144,14 @@ func (w *Writer) Add(m raw.Message) error {
 	w.sink.message = m
 	w.decoder.Add(m)
 	if m.Beats {
-		w.reader.Beats, w.reader.BeatsTime = m.Seq, m.Time.UnixNano()
+		w.reader.Beats, w.reader.BeatsTime = m.Seq, m.Time
 	} else {
-		w.reader.Log, w.reader.LogTime = m.Seq, m.Time.UnixNano()
+		w.reader.Log, w.reader.LogTime = m.Seq, m.Time
 	}
-	if w.err != nil {
-		return w.err
+	if w.err == nil && (len(w.sink.entries) >= w.cfg.Buffer || w.sink.size >= maxRefused) {
+		w.err = w.spill()
 	}
-	if len(w.sink.entries) >= w.cfg.Buffer || w.sink.size >= maxRefused {
-		return w.spill()
-	}
-	return nil
+	return w.err
 }
 
 // spill writes what is in memory to files that do not count yet.
@@ -216,11 +213,14 @@ func (w *Writer) spillRefusals() error {
 // Commit makes what was added part of the archive. The watermark is how far the streams
 // were read, in ms of store time: see [raw.Step].
 //
-// If a user was forgotten meanwhile, nothing is committed, and the writer is where
-// it was after the last commit: see [Writer.Position].
+// If a user was forgotten meanwhile, nothing is committed ([ErrForgotten]), and the writer
+// is where it was after the last commit: see [Writer.Position].
 func (w *Writer) Commit(ctx context.Context, watermark int64) error {
-	if err := w.spill(); err != nil {
-		return err
+	if w.err == nil {
+		w.err = w.spill()
+	}
+	if w.err != nil {
+		return w.err
 	}
 	state, err := w.decoder.Snapshot()
 	if err != nil {
@@ -228,15 +228,13 @@ func (w *Writer) Commit(ctx context.Context, watermark int64) error {
 	}
 	next := w.reader
 	next.State, next.Through = path.Join(stateDir, unique(time.Now().UnixMilli(), shardName(w.shard))), max(next.Through, watermark)
-	if at := max(next.LogTime, next.BeatsTime) / int64(time.Millisecond); at > 0 {
-		next.Marks = thinned(append(slices.Clip(next.Marks), mark{next.Position, at}))
-	}
+	next.Marks = thinned(append(slices.Clip(next.Marks), mark{next.Log, next.Beats, w.now()}))
 	if err := w.replace(w.path(next.State), state); err != nil {
 		return wrap("state", err)
 	}
 	err = w.update(ctx, func(m *manifest) error {
 		if m.Forgets != w.forgets {
-			return errForgotten
+			return ErrForgotten
 		}
 		if err := w.admit(w.pending); err != nil {
 			return err
@@ -245,11 +243,34 @@ func (w *Writer) Commit(ctx context.Context, watermark int64) error {
 		m.Files = append(m.Files, w.pending...)
 		return nil
 	})
-	if errors.Is(err, errForgotten) {
-		return w.resume(ctx)
+	if errors.Is(err, ErrForgotten) {
+		return errors.Join(err, w.resume(ctx))
 	}
 	if err == nil {
 		w.reader, w.pending = next, nil
 	}
 	return err
+}
+
+// now is the newest store time that was read, in ms.
+func (w *Writer) now() int64 {
+	if w.reader.LogTime.After(w.reader.BeatsTime) {
+		return w.reader.LogTime.UnixMilli()
+	}
+	return w.reader.BeatsTime.UnixMilli()
+}
+
+// due is the newest mark that is older than the retention.
+func (w *Writer) due(retention time.Duration) (due mark, ok bool) {
+	for _, k := range w.reader.Marks {
+		if k.Time <= w.now()-retention.Milliseconds() {
+			due, ok = k, true
+		}
+	}
+	return due, ok
+}
+
+// purged forgets the marks up to one.
+func (w *Writer) purged(upto mark) {
+	w.reader.Marks = slices.DeleteFunc(slices.Clone(w.reader.Marks), func(k mark) bool { return k.Time <= upto.Time })
 }

@@ -276,9 +276,12 @@ func (d *Decoder) event(m Message, e ledger.Event) {
 	d.sink.Event(e)
 }
 
+// TooLate is the reason given for [ledger.RuleLate].
+const TooLate = "stored later than the allowed lateness"
+
 func (d *Decoder) late(m Message, e ledger.Event) {
 	d.sink.Reject(ledger.Rejected{
-		Rule: ledger.RuleLate, Reason: "stored later than the allowed lateness", At: time.UnixMilli(e.At).UTC(), Event: &e, Source: m.source(),
+		Rule: ledger.RuleLate, Reason: TooLate, At: time.UnixMilli(e.At).UTC(), Event: &e, Source: m.source(),
 	})
 }
 

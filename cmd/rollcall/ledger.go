@@ -27,6 +27,8 @@ type ledgerCmd struct {
 	Sessions    ledgerSessionsCmd    `cmd:"" help:"Show the sessions of a user."`
 	Export      ledgerExportCmd      `cmd:"" help:"Write all intervals of a measure to a file."`
 	Totals      ledgerTotalsCmd      `cmd:"" help:"Store the daily totals of every user, for those who ask with SQL."`
+	Rebuild     ledgerRebuildCmd     `cmd:"" help:"Compute a period again from the raw events, under the same definition or another."`
+	Reconcile   ledgerReconcileCmd   `cmd:"" help:"Compare the figures of two definitions, such as live ones and a rebuild."`
 	Definitions ledgerDefinitionsCmd `cmd:"" help:"Show the rules that figures were computed under."`
 	Quarantine  ledgerQuarantineCmd  `cmd:"" help:"Show and release what broke a rule."`
 	Forget      ledgerForgetCmd      `cmd:"" help:"Remove a user for good."`
@@ -108,6 +110,14 @@ func (a asking) question(ctx context.Context, std console) (s *store.SQL, d ledg
 		return nil, d, q, err
 	}
 	q.Definition = d.Version
+	made, err := s.Rebuilds(ctx)
+	if err != nil {
+		s.Close()
+		return nil, d, q, err
+	}
+	if doubt := doubtOf(made, d.Version, q.Bounds); doubt != "" {
+		fmt.Fprintln(std.err, "WARNING:", doubt)
+	}
 	return s, d, q, nil
 }
 

@@ -88,14 +88,16 @@ func (c *ledgerSessionsCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	rows := sessionRows(s.Sessions(ctx, store.Query{Definition: q.Definition, User: c.User, Bounds: q.Bounds}), local)
-	return c.print(std, rows)
+	return printRows(std, c.Format, sessionColumns, 5, rows)
 }
 
-func (c *ledgerSessionsCmd) print(std console, rows iter.Seq2[[]string, error]) error {
-	switch c.Format {
+// printRows writes rows as a table, as CSV, or as a JSON list of objects, in which all
+// columns from the numbers on are such.
+func printRows(std console, format string, columns []string, numbers int, rows iter.Seq2[[]string, error]) error {
+	switch format {
 	case "csv":
 		out := csv.NewWriter(std.out)
-		out.Write(sessionColumns)
+		out.Write(columns)
 		for row, err := range rows {
 			if err != nil {
 				return err
@@ -111,8 +113,8 @@ func (c *ledgerSessionsCmd) print(std console, rows iter.Seq2[[]string, error]) 
 				return err
 			}
 			one := map[string]any{}
-			for k, name := range sessionColumns {
-				if one[name] = row[k]; k >= 5 {
+			for k, name := range columns {
+				if one[name] = row[k]; k >= numbers {
 					one[name] = json.Number(row[k])
 				}
 			}
@@ -122,10 +124,13 @@ func (c *ledgerSessionsCmd) print(std console, rows iter.Seq2[[]string, error]) 
 		out.SetIndent("", "  ")
 		return out.Encode(list)
 	}
-	table := columnsOf(std, sessionColumns...)
+	table := columnsOf(std, columns...)
 	for row, err := range rows {
 		if err != nil {
 			return err
+		}
+		for k, cell := range row {
+			row[k] = dash(cell)
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}

@@ -90,15 +90,22 @@ func (c *ledgerImportCmd) Run(ctx context.Context, std console) error {
 func (c *ledgerImportCmd) definition() (d ledger.Definition, err error) {
 	d = definition.Default()
 	if c.Definition != "" {
-		raw, err := os.ReadFile(c.Definition)
-		if err != nil {
+		if d, err = readDefinition(c.Definition); err != nil {
 			return d, err
-		}
-		if d, err = definition.Parse(raw); err != nil {
-			return d, fmt.Errorf("%s: %w", c.Definition, err)
 		}
 	}
 	return definition.With(d, (*time.Duration)(c.Cap), (*time.Duration)(c.Grace))
+}
+
+func readDefinition(path string) (d ledger.Definition, err error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return d, err
+	}
+	if d, err = definition.Parse(raw); err != nil {
+		return d, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
 }
 
 // importProgress shows how far an import is: a bar for those who watch, else a line now

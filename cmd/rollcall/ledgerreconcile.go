@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+	"github.com/rollcall-io/rollcall/ledger/rebuild"
+	"github.com/rollcall-io/rollcall/ledger/reconcile"
+	"github.com/rollcall-io/rollcall/ledger/report"
+	"github.com/rollcall-io/rollcall/ledger/store"
+)
+
+type ledgerReconcileCmd struct {
+	asking
+	Against   string   `placeholder:"VERSION" help:"The definition to compare with (default: the newest rebuild of the same rules)."`
+	Measure   []string `placeholder:"MEASURE" help:"Only these (default: all of the definition)."`
+	Threshold lapse    `default:"1s" help:"How far figures may be apart (default ${default})."`
+	Format    string   `default:"table" enum:"table,csv,json" help:"table, csv or json."`
+}
+
+func (c *ledgerReconcileCmd) Help() string {
+	return `Compares the figures of two definitions, by user and day and by session, and lists what is further apart than the threshold: both
+figures, and the time that only one of the two has. Exits with 1 if there is any. Between live figures and a rebuild under the same
+rules there should be none; what there is goes to quarantine too, as live_differs_from_rebuilt. The period is that of the
+rebuild, unless --from and --to say otherwise.`
+}
+
+// errApart is what reconcile found.
+var errApart = errors.New("figures differ")
+
+func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
+	s, d, q, err := c.question(ctx, std)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	made, err := s.Rebuilds(ctx)
+	if err != nil {
+		return err
+	}
+	there, bounds, err := c.against(ctx, s, made, d, q.Bounds)
+	if err != nil {
+		return err
+	}
+	for _, version := range []string{d.Version, there.Version} {
+		if doubt := doubtOf(made, version, bounds); doubt != "" {
+			return fmt.Errorf("%w: %s", errUsage, doubt)
+		}
+	}
+	query := reconcile.Query{Bounds: bounds, Zone: q.Zone, Threshold: time.Duration(c.Threshold).Milliseconds()}
+	for _, name := range c.measures(d) {
+		m, err := measureOf(name, d)
+		if err != nil {
+			return err
+		}
+		query.Measures = append(query.Measures, m)
+	}
+	if err := note(ctx, s, "reconcile", "", d.Version+" and "+there.Version); err != nil {
+		return err
+	}
+	r := reconciling{s: s, here: d.Version, there: there.Version, keep: rebuild.SameRules(d, there)}
+	err = printRows(std, c.Format, reconcileColumns, 4, r.rows(ctx, query))
+	switch {
+	case err != nil:
+		return err
+	case r.apart == 0:
+		fmt.Fprintf(std.err, "%d days and sessions agree within %v, %s, under %s and %s\n", r.compared, time.Duration(c.Threshold), spell(bounds), r.here, r.there)
+		return nil
+	case !r.keep:
+		return fmt.Errorf("%w: %d of %d days and sessions by more than %v, %s, under %s and %s, whose rules differ", errApart,
+			r.apart, r.compared, time.Duration(c.Threshold), spell(bounds), r.here, r.there)
+	}
+	return fmt.Errorf("%w: %d of %d days and sessions by more than %v, %s, under %s and %s; 'rollcall ledger quarantine list --rule %s' keeps them", errApart,
+		r.apart, r.compared, time.Duration(c.Threshold), spell(bounds), r.here, r.there, ledger.RuleRebuilt)
+}
+
+// against finds what to compare with, and the period.
+func (c *ledgerReconcileCmd) against(ctx context.Context, s store.Store, made []store.Rebuild, d ledger.Definition, bounds interval.Interval) (ledger.Definition, interval.Interval, error) {
+	known, err := s.Definitions(ctx)
+	if err != nil {
+		return d, bounds, err
+	}
+	whole := c.From == "" && c.To == ""
+	find := func(version string) (ledger.Definition, bool) {
+		k := slices.IndexFunc(known, func(k store.Defined) bool { return k.Version == version })
+		if k < 0 {
+			return ledger.Definition{}, false
+		}
+		return known[k].Definition, true
+	}
+	for _, r := range made {
+		there, _ := find(r.Definition)
+		wanted := c.Against == r.Definition || c.Against == "" && r.Definition != d.Version && rebuild.SameRules(d, there)
+		if wanted && !r.Finished.IsZero() && (whole || interval.Within([]interval.Interval{bounds}, []interval.Interval{r.Bounds})) {
+			if whole {
+				bounds = r.Bounds
+			}
+			return there, bounds, nil
+		}
+	}
+	if c.Against == "" {
+		return d, bounds, fmt.Errorf("%w: no finished rebuild of definition %s in this period; 'rollcall ledger rebuild' makes one", errUsage, d.Version)
+	}
+	there, is := find(c.Against)
+	if !is {
+		return d, bounds, fmt.Errorf("%w: no figures of definition %q", errUsage, c.Against)
+	}
+	return there, bounds, nil
+}
+
+func (c *ledgerReconcileCmd) measures(d ledger.Definition) []string {
+	if len(c.Measure) > 0 {
+		return c.Measure
+	}
+	return append([]string{string(ledger.Connected), string(ledger.Foreground), string(ledger.Active)}, d.Labels...)
+}
+
+// reconcileColumns are what is shown of a difference.
+var reconcileColumns = []string{"user", "day", "session", "measure", "seconds", "against", "apart"}
+
+// reconciling is a comparison under way.
+type reconciling struct {
+	s               store.Store
+	here, there     string
+	keep            bool // in quarantine
+	compared, apart int
+}
+
+// rows compares, and keeps what it finds.
+func (r *reconciling) rows(ctx context.Context, q reconcile.Query) iter.Seq2[[]string, error] {
+	const batchSize = 1000
+	stopped := errors.New("stopped")
+	return func(yield func([]string, error) bool) {
+		batch := store.Batch{Definition: r.here}
+		store := func() error {
+			_, err := r.s.Apply(ctx, batch)
+			batch.Rejected = nil
+			return err
+		}
+		pairs := r.s.Pairs(ctx, r.there, storeQuery(r.here, q.Bounds))
+		compared, err := reconcile.Compare(pairs, q, func(of []reconcile.Difference) error {
+			r.apart++
+			for _, d := range of {
+				day := ""
+				if d.Session == "" {
+					day = d.Date.String()
+				}
+				if !yield([]string{d.User, day, d.Session, string(d.Measure), report.Seconds(d.Here), report.Seconds(d.There), report.Seconds(d.Apart)}, nil) {
+					return stopped
+				}
+			}
+			if !r.keep {
+				return nil
+			}
+			if batch.Rejected = append(batch.Rejected, reconcile.Rejected(of, r.here, r.there)); len(batch.Rejected) < batchSize {
+				return nil
+			}
+			return store()
+		})
+		r.compared = compared
+		if errors.Is(err, stopped) {
+			return
+		}
+		if err == nil && len(batch.Rejected) > 0 {
+			err = store()
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func storeQuery(version string, bounds interval.Interval) store.Query {
+	return store.Query{Definition: version, Bounds: bounds}
+}
+
+// doubtOf says why figures of a version may be missing in a period; empty if none are.
+func doubtOf(made []store.Rebuild, version string, bounds interval.Interval) string {
+	for _, r := range made {
+		if overlap := r.Bounds.Clip(bounds); r.Definition == version && r.Finished.IsZero() && !overlap.Empty() {
+			return fmt.Sprintf("figures of %s are missing: its rebuild of %s from the %s is not finished; run it again, it goes on where it was",
+				version, spell(r.Bounds), r.Source)
+		}
+	}
+	return ""
+}

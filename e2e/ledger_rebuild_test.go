@@ -1,0 +1,151 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-io/rollcall/e2e"
+	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/archive"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+	"github.com/rollcall-io/rollcall/ledger/raw"
+	rebuilder "github.com/rollcall-io/rollcall/ledger/rebuild"
+	"github.com/rollcall-io/rollcall/ledger/store"
+)
+
+// plainly is the pseudonym of those who hide nothing.
+func plainly(device string) string { return device }
+
+var allTime = interval.Interval{From: interval.Earliest, To: interval.Latest}
+
+// rebuildAll rebuilds the whole time of a fabric into a new store.
+func rebuildAll(t *testing.T, source rebuilder.Source) (store.Store, error) {
+	t.Helper()
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	bounds := interval.Interval{From: 0, To: time.Now().Add(time.Hour).UnixMilli()}
+	_, err = rebuilder.Run(t.Context(), rebuilder.Config{Store: s, Source: source, Definition: onlineTime, Bounds: bounds, Every: 1})
+	return s, err
+}
+
+// rebuildStored rebuilds the whole time of a fabric into a store, and gives the books that
+// the store has then.
+func rebuildStored(t *testing.T, source rebuilder.Source) *books {
+	t.Helper()
+	s, err := rebuildAll(t, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &books{t: t, rows: make(map[string]ledger.Session)}
+	for x, err := range s.Sessions(t.Context(), store.Query{Definition: onlineTime.Version, Bounds: allTime}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(x.Intervals) == 0 {
+			x.Intervals = nil
+		}
+		k.rows[x.ID] = x
+	}
+	for r, err := range s.Quarantined(t.Context(), store.QuarantineQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(r.Rejected)
+		k.rejected = append(k.rejected, string(text))
+	}
+	return k
+}
+
+// archiveAll archives what the streams hold.
+func archiveAll(t *testing.T, f *e2e.Fabric) *archive.Archive {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "archive")
+	for shard := range f.Names.Shards() {
+		w, err := archive.NewWriter(t.Context(), f.Names.Names, shard, archive.Config{Dir: dir, Device: plainly})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = raw.Follow(t.Context(), f.JS, f.Names.Names, shard, raw.Position{}, func(s raw.Step) error {
+			for _, m := range s.Msgs {
+				if err := w.Add(m); err != nil {
+					return err
+				}
+			}
+			if err := w.Commit(t.Context(), s.Watermark); err != nil || !s.Ended {
+				return err
+			}
+			return raw.ErrStop
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := archive.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestLedgerRebuilt: what is rebuilt into a store is what followed the streams live, from
+// the streams and from the archive, with an edge that was cut off so that some of it
+// comes late, some too late, and sessions that go on at another edge.
+func TestLedgerRebuilt(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		f := e2e.New(t, e2e.Options{Shards: 2})
+		f.StartKeeper()
+		stop := keepBooks(t, f)
+		cut, other := f.StartEdge("g1"), f.StartEdge("g2")
+		var devices []*e2e.Device
+		for i := range 12 {
+			devices = append(devices, f.Connect(cut, fmt.Sprintf("u%02d", i), "phone"))
+		}
+		own := edge.Session{ID: "tab-7", Client: edge.Client{Type: "web", Version: "3", Region: "eu"}}
+		if _, err := cut.ConnectSession("ada", "laptop", edge.State{Foreground: true, Active: true}, own); err != nil {
+			t.Fatal(err)
+		}
+		f.At(20 * time.Minute)
+		cut.Link.Cut()
+		f.At(22 * time.Minute)
+		if _, err := other.ConnectSession("ada", "laptop", edge.State{Foreground: true}, own); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range devices[:3] {
+			d.Close()
+		}
+		f.At(100 * time.Minute) // longer than the lateness
+		cut.Link.Heal()
+		f.At(130 * time.Minute)
+		live := stop()
+		if len(live.rejected) == 0 || len(live.rows) < 13 {
+			t.Errorf("%d rows, %d refused: the scene shows too little", len(live.rows), len(live.rejected))
+		}
+		streams, archived := rebuilder.Stream(f.JS, f.Names.Names, plainly), rebuilder.Archive(archiveAll(t, f))
+		rebuildStored(t, streams).mustEqual(live)
+		rebuildStored(t, archived).mustEqual(live)
+
+		// What was trimmed cannot be rebuilt from the streams, but from the archive.
+		log, err := f.JS.Stream(t.Context(), f.Names.LogStream(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Purge(t.Context(), jetstream.WithPurgeSequence(log.CachedInfo().State.LastSeq/2)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rebuildAll(t, streams); !errors.Is(err, rebuilder.ErrGone) {
+			t.Errorf("half of the log is gone: %v", err)
+		}
+		rebuildStored(t, archived).mustEqual(live)
+	})
+}

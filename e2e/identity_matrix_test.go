@@ -97,17 +97,19 @@ func (m *matrix) decideShard(shard int) {
 	m.decide("BeatsStream", decision{"$JS.API.STREAM.INFO." + n.BeatsStream(shard), by(identity.Ledger), nobody},
 		decision{"$JS.API.STREAM.MSG.GET." + n.BeatsStream(shard), by(identity.Ledger), nobody},
 		decision{"$JS.API.DIRECT.GET." + n.BeatsStream(shard), nobody, nobody})
-	m.decideStream(n.LogStream(shard), by(identity.Keeper, identity.Ledger))
-	m.decideStream(n.BeatsStream(shard), by(identity.Ledger))
+	m.decideStream(n.LogStream(shard), by(identity.Keeper, identity.Ledger), by(identity.Ledger))
+	m.decideStream(n.BeatsStream(shard), by(identity.Ledger), by(identity.Ledger))
 }
 
-// decideStream says who may read a stream; nobody but the operator may change one.
-func (m *matrix) decideStream(stream string, readers []identity.Role) {
+// decideStream says who may read a stream, and who may purge what it holds; nobody but
+// the operator may change one in another way.
+func (m *matrix) decideStream(stream string, readers, purgers []identity.Role) {
+	m.decide("", decision{"$JS.API.STREAM.PURGE." + stream, purgers, nobody})
 	for _, call := range []string{"CONSUMER.CREATE.%s.c", "CONSUMER.CREATE.%s.c.presence.>", "CONSUMER.INFO.%s.c", "CONSUMER.MSG.NEXT.%s.c"} {
 		m.decide("", decision{"$JS.API." + fmt.Sprintf(call, stream), readers, nobody})
 	}
 	for _, call := range []string{
-		"STREAM.CREATE.%s", "STREAM.UPDATE.%s", "STREAM.DELETE.%s", "STREAM.PURGE.%s", "STREAM.MSG.DELETE.%s", "STREAM.SNAPSHOT.%s",
+		"STREAM.CREATE.%s", "STREAM.UPDATE.%s", "STREAM.DELETE.%s", "STREAM.MSG.DELETE.%s", "STREAM.SNAPSHOT.%s",
 		"STREAM.RESTORE.%s", "CONSUMER.CREATE.%s", "CONSUMER.DURABLE.CREATE.%s.c", "CONSUMER.DELETE.%s.c", "CONSUMER.NAMES.%s", "CONSUMER.LIST.%s",
 		"CONSUMER.PAUSE.%s.c", "CONSUMER.RESET.%s.c",
 	} {
@@ -190,7 +192,7 @@ func (m *matrix) decideBuckets() {
 	}
 	reads := func(bucket string, readers ...identity.Role) {
 		stream := subjects.KVStream(bucket)
-		m.decideStream(stream, readers)
+		m.decideStream(stream, readers, nobody)
 		m.decide("", decision{"$JS.API.STREAM.INFO." + stream, readers, nobody}, decision{"$JS.API.STREAM.MSG.GET." + stream, nobody, nobody},
 			decision{"$JS.API.DIRECT.GET." + stream, readers, nobody},
 			decision{"$JS.API.DIRECT.GET." + stream + "." + subjects.KVSubject(bucket, "a.key"), readers, nobody},

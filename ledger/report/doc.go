@@ -14,11 +14,14 @@
 //     were online: two devices are two rows of --by device, and one of --by user. Groups
 //     without the user add their users up.
 //   - The sum counts every session for itself.
+//   - With a minimum of users no figure, and nothing computed from figures, is of fewer;
+//     [Run] says how.
 //   - Rows are sorted by their columns in the order asked for, byte by byte.
 //
 // # Memory
 //
-// The intervals of one user at a time, and the rows of the answer. Exports hold no rows.
+// The intervals of one user at a time, and the rows of the answer; with a minimum, those
+// of every day and of every set of clients that some user had on it. Exports hold no rows.
 //
 // # How to test against it
 //

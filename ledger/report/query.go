@@ -43,6 +43,9 @@ type Query struct {
 	Bounds     interval.Interval
 	Sum        bool   // of the sessions, instead of the union of a user's
 	User       string // only this one; empty for all
+	// Minimum, if above 1, is how few users a figure may be of. It goes with columns of
+	// clients and of the calendar only, and with whole days; see [Run].
+	Minimum int
 }
 
 // ParseColumns reads the names of columns, in the order of the rows.
@@ -118,6 +121,20 @@ func (q Query) validate() error {
 		return fmt.Errorf("%w: no zone", ErrQuery)
 	case q.Measure == "":
 		return fmt.Errorf("%w: no measure", ErrQuery)
+	case q.Minimum <= 1:
+		return nil
+	case q.User != "" || slices.Contains(q.By, User) || slices.Contains(q.By, Device):
+		return fmt.Errorf("%w: figures are of groups of %d users and more, so not of a user or a device", ErrQuery, q.Minimum)
+	case !WholeDays(q.Zone, q.Bounds):
+		return fmt.Errorf("%w: figures are of whole days", ErrQuery)
 	}
 	return nil
+}
+
+// WholeDays says whether bounds begin and end with days of a zone.
+func WholeDays(z *interval.Zone, bounds interval.Interval) bool {
+	begins := func(at int64) bool {
+		return at == interval.Earliest || at == interval.Latest || at == z.Start(z.Date(at))
+	}
+	return begins(bounds.From) && begins(bounds.To)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/access"
 	"github.com/rollcall-io/rollcall/ledger/definition"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 	"github.com/rollcall-io/rollcall/ledger/report"
@@ -34,6 +38,7 @@ type ledgerCmd struct {
 	Forget      ledgerForgetCmd      `cmd:"" help:"Remove a user for good."`
 	Retention   ledgerRetentionCmd   `cmd:"" help:"Remove what is older than it may become."`
 	Audit       ledgerAuditCmd       `cmd:"" help:"Show who exported what and looked at whom."`
+	Access      ledgerAccessCmd      `cmd:"" help:"Say who may ask what: analysts, team leads, auditors."`
 }
 
 func (ledgerCmd) Help() string {
@@ -41,10 +46,28 @@ func (ledgerCmd) Help() string {
 computed under; those of several stand side by side.`
 }
 
-// books is where the ledger is.
+// books is where the ledger is, and who asks it.
 type books struct {
-	Dir   string `default:"rollcall-data" type:"path" help:"Data directory (default ${default})."`
-	Store string `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
+	Dir   string      `default:"rollcall-data" type:"path" help:"Data directory (default ${default})."`
+	Store string      `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
+	Role  access.Role `placeholder:"ROLE" help:"See what an analyst or a lead sees; for auditors."`
+	Team  string      `placeholder:"NAME" help:"The team of --role lead."`
+
+	command string // such as "quarantine list"
+}
+
+// AfterApply keeps the name of the command, which is what rules are about.
+func (b *books) AfterApply(parsed *kong.Context) error {
+	b.command = commandOf(parsed.Selected())
+	return nil
+}
+
+// commandOf is the name of a command below "rollcall ledger".
+func commandOf(n *kong.Node) string {
+	if n.Parent.Name == "ledger" {
+		return n.Name
+	}
+	return commandOf(n.Parent) + " " + n.Name
 }
 
 func (b books) place() string {
@@ -54,8 +77,15 @@ func (b books) place() string {
 	return filepath.Join(b.Dir, "ledger.db")
 }
 
-// open opens the store; one that is only read must be there.
-func (b books) open(ctx context.Context, create bool) (*store.SQL, error) {
+// opened is a store with the one who asks it.
+type opened struct {
+	*store.SQL
+	reader access.Reader
+}
+
+// open opens the store for whoever may use this command; one that is only read must be
+// there.
+func (b books) open(ctx context.Context, create bool) (*opened, error) {
 	place := b.place()
 	if !create && !strings.Contains(place, "://") {
 		if _, err := os.Stat(place); errors.Is(err, fs.ErrNotExist) {
@@ -63,12 +93,57 @@ func (b books) open(ctx context.Context, create bool) (*store.SQL, error) {
 		}
 	}
 	s, err := store.Open(ctx, place)
-	return s, wrongly(err)
+	if err != nil {
+		return nil, wrongly(err)
+	}
+	o := &opened{SQL: s}
+	if err := o.admit(ctx, b); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// admit finds out who asks, and whether for this command.
+func (o *opened) admit(ctx context.Context, b books) error {
+	rules, err := o.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	if o.reader, err = rules.Reader(account(), b.Role, b.Team); err == nil && !serves(b.command, o.reader.Role) {
+		err = fmt.Errorf("%w: 'ledger %s' is not for the role %s", access.ErrDenied, b.command, o.reader.Role)
+	}
+	return wrongly(o.denied(ctx, b.command, "", err))
+}
+
+// denied notes what was asked for in vain.
+func (o *opened) denied(ctx context.Context, command, subject string, err error) error {
+	if errors.Is(err, access.ErrDenied) {
+		return errors.Join(err, note(ctx, o.SQL, "denied", subject, command))
+	}
+	return err
+}
+
+// account is who asks. Under sudo it is the one who called it: so a service account can
+// be the only one that reads the store.
+func account() string {
+	if caller := os.Getenv("SUDO_USER"); caller != "" {
+		return caller
+	}
+	return effective()
+}
+
+// effective is the account under which the command runs.
+func effective() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "?"
 }
 
 // wrongly marks errors that are the caller's.
 func wrongly(err error) error {
-	for _, mark := range []error{store.ErrURL, store.ErrDefinition, store.ErrUnknown, definition.ErrInvalid, report.ErrQuery, interval.ErrZone} {
+	for _, mark := range []error{store.ErrURL, store.ErrDefinition, store.ErrUnknown, definition.ErrInvalid, report.ErrQuery, interval.ErrZone, access.ErrInvalid} {
 		if errors.Is(err, mark) {
 			return fmt.Errorf("%w: %w", errUsage, err)
 		}
@@ -78,9 +153,9 @@ func wrongly(err error) error {
 
 // note writes an audit row: who did what.
 func note(ctx context.Context, s store.Store, action, subject, detail string) error {
-	actor := "?"
-	if u, err := user.Current(); err == nil {
-		actor = u.Username
+	actor := account()
+	if as := effective(); as != actor {
+		actor += " as " + as
 	}
 	return s.Audit(ctx, store.Audit{At: time.Now(), Actor: actor, Action: action, Subject: subject, Detail: detail})
 }
@@ -89,25 +164,22 @@ func note(ctx context.Context, s store.Store, action, subject, detail string) er
 type asking struct {
 	books
 	Definition string `placeholder:"VERSION" help:"The definition whose figures are asked for (default: the one used last)."`
-	Zone       string `default:"UTC" help:"Time zone of days, such as Europe/Berlin (default ${default})."`
+	Zone       string `placeholder:"ZONE" help:"Time zone of days, such as Europe/Berlin (default: that of the rules of access, else UTC)."`
 	From       string `placeholder:"TIME" help:"Only what is not before a day or instant, such as 2026-07-29 or 2026-07-29T08:00:00Z."`
 	To         string `placeholder:"TIME" help:"Only what is before a day or instant."`
 }
 
 // question opens the store and reads the options.
-func (a asking) question(ctx context.Context, std console) (s *store.SQL, d ledger.Definition, q report.Query, err error) {
-	if q.Zone, err = interval.LoadZone(a.Zone); err != nil {
-		return nil, d, q, wrongly(err)
-	}
-	if q.Bounds, err = report.ParseBounds(q.Zone, a.From, a.To); err != nil {
-		return nil, d, q, wrongly(err)
-	}
+func (a asking) question(ctx context.Context, std console) (s *opened, d ledger.Definition, q report.Query, err error) {
 	if s, err = a.open(ctx, false); err != nil {
 		return nil, d, q, err
 	}
-	if d, err = a.choose(ctx, s, std); err != nil {
-		s.Close()
-		return nil, d, q, err
+	q.Zone, q.Bounds, err = a.days(s.reader)
+	if err == nil {
+		d, err = a.choose(ctx, s, std)
+	}
+	if err != nil {
+		return nil, d, q, errors.Join(s.denied(ctx, a.command, "", err), s.Close())
 	}
 	q.Definition = d.Version
 	made, err := s.Rebuilds(ctx)
@@ -119,6 +191,27 @@ func (a asking) question(ctx context.Context, std console) (s *store.SQL, d ledg
 		fmt.Fprintln(std.err, "WARNING:", doubt)
 	}
 	return s, d, q, nil
+}
+
+// days are the zone and the bounds. Who may see no instants asks for whole days of one
+// zone that have ended: the difference of two zones, of two hours, or of a minute and the
+// next, would tell them.
+func (a asking) days(r access.Reader) (z *interval.Zone, bounds interval.Interval, err error) {
+	if z, err = interval.LoadZone(cmp.Or(a.Zone, r.Zone, "UTC")); err != nil {
+		return z, bounds, wrongly(err)
+	}
+	if bounds, err = report.ParseBounds(z, a.From, a.To); err != nil || r.Exact() {
+		return z, bounds, wrongly(err)
+	}
+	switch {
+	case r.Zone != "" && z.Name() != r.Zone:
+		err = fmt.Errorf("%w: the role %s counts days of %s", access.ErrDenied, r.Role, r.Zone)
+	case !report.WholeDays(z, bounds):
+		err = fmt.Errorf("%w: the role %s counts whole days; --from and --to must be days", access.ErrDenied, r.Role)
+	}
+	bounds.To = min(bounds.To, z.Start(z.Date(time.Now().UnixMilli())))
+	bounds.From = min(bounds.From, bounds.To)
+	return z, bounds, err
 }
 
 // choose finds the definition that is asked for.

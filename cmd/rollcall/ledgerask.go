@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/access"
 	"github.com/rollcall-io/rollcall/ledger/definition"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 	"github.com/rollcall-io/rollcall/ledger/report"
@@ -27,12 +28,16 @@ type ledgerReportCmd struct {
 	Measure string   `default:"connected" help:"connected, foreground, active, or a label of the definition (default ${default})."`
 	Union   bool     `xor:"how" help:"Count what several sessions of a user share once (the default)."`
 	Sum     bool     `xor:"how" help:"Count every session for itself."`
+	User    string   `placeholder:"NAME" help:"Only this user."`
 	Format  string   `default:"table" enum:"table,csv,json" help:"table, csv or json."`
 }
 
 func (c *ledgerReportCmd) Help() string {
 	return `Rows carry the columns of --by, in that order, and seconds, with three decimals. Days, weeks (ISO 8601) and months are those of
---zone, and begin when they do there, also where midnight does not exist. Only what lies in [from, to) counts.`
+--zone, and begin when they do there, also where midnight does not exist. Only what lies in [from, to) counts.
+
+An analyst sees groups of users: where one would be too small, its version, region, channel or client reads 'other'.
+A lead sees the users of the own team. Both see whole days that have ended.`
 }
 
 func (c *ledgerReportCmd) Run(ctx context.Context, std console) error {
@@ -48,21 +53,39 @@ func (c *ledgerReportCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer s.Close()
-	q.By, q.Sum = by, c.Sum
+	q.By, q.Sum, q.User = by, c.Sum, c.User
 	if q.Measure, err = measureOf(c.Measure, d); err != nil {
 		return err
 	}
-	if slices.Contains(by, report.User) || slices.Contains(by, report.Device) {
-		// Such a report tells of every single user.
-		if err := note(ctx, s, "report", "", "by "+strings.Join(c.By, ",")); err != nil {
-			return err
-		}
-	}
-	rows, err := report.Run(ctx, s, q)
+	from, err := c.source(ctx, s, &q)
 	if err != nil {
 		return err
 	}
+	rows, err := report.Run(ctx, from, q)
+	if err != nil {
+		return wrongly(err)
+	}
 	return report.Write(std.out, c.Format, by, rows)
+}
+
+// source is what the reader may see of the store. Whatever tells of single users is noted.
+func (c *ledgerReportCmd) source(ctx context.Context, s *opened, q *report.Query) (from report.Source, err error) {
+	if c.User != "" {
+		if err := s.reader.Sees(c.User); err != nil {
+			return nil, s.denied(ctx, c.command, c.User, err)
+		}
+	}
+	single := c.User != "" || slices.Contains(q.By, report.User) || slices.Contains(q.By, report.Device)
+	switch from = s; s.reader.Role {
+	case access.Analyst:
+		q.Minimum = s.reader.Minimum
+	case access.Lead:
+		from, single = report.Only(s, s.reader.Users), true
+	}
+	if single {
+		err = note(ctx, s, "report", c.User, "by "+strings.Join(c.By, ","))
+	}
+	return from, err
 }
 
 type ledgerSessionsCmd struct {
@@ -74,20 +97,27 @@ type ledgerSessionsCmd struct {
 // sessionColumns are what is shown of a session.
 var sessionColumns = []string{"session", "device", "start", "end", "ended", "connected", "foreground", "active"}
 
+func (c *ledgerSessionsCmd) Help() string {
+	return `A lead sees on which days sessions of the own team began and ended, and how long they were.`
+}
+
 func (c *ledgerSessionsCmd) Run(ctx context.Context, std console) error {
 	s, _, q, err := c.question(ctx, std)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if err := s.reader.Sees(c.User); err != nil {
+		return s.denied(ctx, c.command, c.User, err)
+	}
 	if err := note(ctx, s, "sessions", c.User, ""); err != nil {
 		return err
 	}
-	local, err := time.LoadLocation(c.Zone)
+	show, err := sessionRow(q.Zone, s.reader.Exact())
 	if err != nil {
 		return err
 	}
-	rows := sessionRows(s.Sessions(ctx, store.Query{Definition: q.Definition, User: c.User, Bounds: q.Bounds}), local)
+	rows := sessionRows(s.Sessions(ctx, store.Query{Definition: q.Definition, User: c.User, Bounds: q.Bounds}), show)
 	return printRows(std, c.Format, sessionColumns, 5, rows)
 }
 
@@ -137,21 +167,38 @@ func printRows(std console, format string, columns []string, numbers int, rows i
 	return table.Flush()
 }
 
-func sessionRows(sessions iter.Seq2[ledger.Session, error], local *time.Location) iter.Seq2[[]string, error] {
-	const layout = "2006-01-02T15:04:05.000Z07:00"
+func sessionRows(sessions iter.Seq2[ledger.Session, error], show func(ledger.Session) []string) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		for x, err := range sessions {
-			row := []string{
-				x.ID, x.Device, time.UnixMilli(x.Start).In(local).Format(layout), time.UnixMilli(x.End).In(local).Format(layout), endedBy(x.Ended),
-			}
-			for _, m := range []ledger.Measure{ledger.Connected, ledger.Foreground, ledger.Active} {
-				row = append(row, report.Seconds(interval.Total(x.Intervals[m])))
-			}
-			if !yield(row, err) {
+			if !yield(show(x), err) {
 				return
 			}
 		}
 	}
+}
+
+// sessionRow shows sessions in local time. Who may not know when sees the days, and no
+// ids, which betray when a session began.
+func sessionRow(z *interval.Zone, exact bool) (func(ledger.Session) []string, error) {
+	local, err := time.LoadLocation(z.Name())
+	if err != nil {
+		return nil, err
+	}
+	at := func(ms int64) string { return time.UnixMilli(ms).In(local).Format("2006-01-02T15:04:05.000Z07:00") }
+	if !exact {
+		at = func(ms int64) string { return z.Date(ms).String() }
+	}
+	return func(x ledger.Session) []string {
+		id := x.ID
+		if !exact {
+			id = "-"
+		}
+		row := []string{id, x.Device, at(x.Start), at(x.End), endedBy(x.Ended)}
+		for _, m := range []ledger.Measure{ledger.Connected, ledger.Foreground, ledger.Active} {
+			row = append(row, report.Seconds(interval.Total(x.Intervals[m])))
+		}
+		return row
+	}, nil
 }
 
 func endedBy(k ledger.Kind) string {
@@ -173,6 +220,11 @@ type ledgerExportCmd struct {
 	Out     string `short:"o" default:"-" placeholder:"FILE" help:"Where to write; standard output by default."`
 }
 
+func (c *ledgerExportCmd) Help() string {
+	return `Each row is an interval of a session, from its first instant to the one after its last. A lead sees the own team: from and to
+are then the beginning and end of the days, seconds say how long, and sessions have no names.`
+}
+
 func (c *ledgerExportCmd) Run(ctx context.Context, std console) error {
 	if c.Format == "parquet" && c.Out == "-" && isTerminal(std.out) {
 		return fmt.Errorf("%w: Parquet is nothing to look at; say where to write it with --out", errUsage)
@@ -189,10 +241,15 @@ func (c *ledgerExportCmd) Run(ctx context.Context, std console) error {
 	if err := note(ctx, s, "export", "", fmt.Sprintf("%s of definition %s as %s", c.Measure, q.Definition, c.Format)); err != nil {
 		return err
 	}
-	rows := s.Intervals(ctx, store.Query{Definition: q.Definition, Measure: q.Measure, Bounds: q.Bounds})
+	form := report.ExportForm{Format: c.Format, Measure: q.Measure, Bounds: q.Bounds}
+	from := report.Source(s)
+	if !s.reader.Exact() {
+		form.Days, from = q.Zone, report.Only(s, s.reader.Users)
+	}
+	rows := from.Intervals(ctx, store.Query{Definition: q.Definition, Measure: q.Measure, Bounds: q.Bounds})
 	var n int64
 	err = writeOut(c.Out, std, func(w io.Writer) (err error) {
-		n, err = report.Export(w, c.Format, c.Measure, q.Bounds, rows)
+		n, err = report.Export(w, form, rows)
 		return err
 	})
 	if err == nil {
@@ -224,6 +281,10 @@ type ledgerTotalsCmd struct {
 	Measure string `default:"connected" help:"connected, foreground, active, or a label of the definition (default ${default})."`
 }
 
+func (c *ledgerTotalsCmd) Help() string {
+	return `Computes the table 'daily' for a definition, zone and measure. From then on imports and releases from quarantine keep it true.`
+}
+
 func (c *ledgerTotalsCmd) Run(ctx context.Context, std console) error {
 	s, d, q, err := c.question(ctx, std)
 	if err != nil {
@@ -237,6 +298,9 @@ func (c *ledgerTotalsCmd) Run(ctx context.Context, std console) error {
 	from, to := q.Zone.Date(q.Bounds.From), q.Zone.Date(q.Bounds.To-1)+1
 	if q.Bounds.From != q.Zone.Start(from) && c.From != "" || c.To != "" && q.Bounds.To != q.Zone.Start(to) {
 		return fmt.Errorf("%w: totals are of whole days; --from and --to must be days", errUsage)
+	}
+	if err := note(ctx, s, "totals", "", fmt.Sprintf("%s of definition %s in %s", c.Measure, q.Definition, q.Zone.Name())); err != nil {
+		return err
 	}
 	key := store.DailyKey{Definition: q.Definition, Zone: q.Zone.Name(), Measure: q.Measure}
 	return s.PutDaily(ctx, key, from, to, report.Daily(ctx, s, q))

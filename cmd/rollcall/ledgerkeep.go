@@ -35,10 +35,8 @@ func (c *quarantineListCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer s.Close()
-	if c.User != "" {
-		if err := note(ctx, s, "quarantine", c.User, ""); err != nil {
-			return err
-		}
+	if err := note(ctx, s, "quarantine", c.User, "list"); err != nil {
+		return err
 	}
 	rows := s.Quarantined(ctx, store.QuarantineQuery{Rule: c.Rule, User: c.User, Released: c.All})
 	if c.Format == "json" {
@@ -82,18 +80,22 @@ func (c *quarantineShowCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer s.Close()
-	for r, err := range s.Quarantined(ctx, store.QuarantineQuery{ID: c.ID, Released: true}) {
-		if err != nil {
-			return err
-		}
-		if r.User != "" {
-			if err := note(ctx, s, "quarantine", r.User, c.ID); err != nil {
-				return err
-			}
-		}
-		return printQuarantined(std, r)
+	r, err := noteQuarantined(ctx, s, "quarantine", c.ID)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("%w: nothing in quarantine under %q", errUsage, c.ID)
+	return printQuarantined(std, r)
+}
+
+// noteQuarantined finds a row and notes that somebody looks at it.
+func noteQuarantined(ctx context.Context, s *opened, action, id string) (store.Quarantined, error) {
+	for r, err := range s.Quarantined(ctx, store.QuarantineQuery{ID: id, Released: true}) {
+		if err != nil {
+			return r, err
+		}
+		return r, note(ctx, s, action, r.User, id)
+	}
+	return store.Quarantined{}, fmt.Errorf("%w: nothing in quarantine under %q", errUsage, id)
 }
 
 type quarantineReleaseCmd struct {
@@ -107,12 +109,12 @@ func (c *quarantineReleaseCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer s.Close()
+	if _, err := noteQuarantined(ctx, s, "release", c.ID); err != nil {
+		return err
+	}
 	r, err := s.Release(ctx, c.ID, time.Now())
 	if err != nil {
 		return wrongly(err)
-	}
-	if err := note(ctx, s, "release", r.User, c.ID); err != nil {
-		return err
 	}
 	return printQuarantined(std, r)
 }

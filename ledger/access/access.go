@@ -108,6 +108,9 @@ func (r Rules) Reader(account string, as Role, team string) (Reader, error) {
 	} else {
 		reader.Minimum = DefaultMinimum
 	}
+	if as != "" && as != Auditor && as != Lead && as != Analyst {
+		return reader, fmt.Errorf("%w: no role %q; there are auditor, lead and analyst", ErrInvalid, as)
+	}
 	if as != "" && as != reader.Role {
 		if reader.Role != Auditor {
 			return reader, fmt.Errorf("%w: %s is %s, not %s", ErrDenied, account, reader.Role, as)

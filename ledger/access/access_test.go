@@ -110,6 +110,9 @@ func TestReaders(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", c, got, err)
 		}
 	}
+	if _, err := (Rules{}).Reader("anybody", "boss", ""); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a role that nobody knows: %v", err)
+	}
 	// Whoever tries the eyes of an analyst without rules must not see more than one.
 	if eyes, _ := (Rules{}).Reader("anybody", Analyst, ""); eyes.Minimum != DefaultMinimum {
 		t.Errorf("%+v", eyes)

@@ -133,6 +133,80 @@ func TestLikeNaiveCounting(t *testing.T) {
 	}
 }
 
+// stored puts rows into a store, each as a session of its own.
+func stored(t *testing.T, rows list) store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if err := s.Define(t.Context(), definition.Default()); err != nil {
+		t.Fatal(err)
+	}
+	b := store.Batch{Definition: "1"}
+	for n, r := range rows {
+		if !r.Empty() {
+			b.Sessions = append(b.Sessions, ledger.Session{
+				ID: fmt.Sprint(n), User: r.User, Device: r.Device, Client: r.Client, Start: r.From, End: r.To, Revision: 1,
+				Intervals: map[ledger.Measure][]interval.Interval{ledger.Foreground: {r.Interval}},
+			})
+		}
+	}
+	if _, err := s.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The same from a store, with any columns, all of them included; and no day is longer
+// than it is.
+func TestStoresLikeNaiveCounting(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(13, 14))
+	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana", "Pacific/Apia"} {
+		around := time.Date(2026, []time.Month{3, 10, 4, 11, 12}[rnd.IntN(5)], 29, 0, 0, 0, 0, time.UTC).UnixMilli()
+		rows := random(rnd, around)
+		s := stored(t, rows)
+		local, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 15 {
+			q := Query{Definition: "1", Measure: ledger.Foreground, Zone: zone(t, name), Sum: n%2 == 0}
+			q.Bounds = interval.Interval{From: interval.Earliest, To: interval.Latest}
+			if n%3 == 0 {
+				q.Bounds.From = around + int64(rnd.IntN(3000)-2000)*minute
+				q.Bounds.To = q.Bounds.From + int64(rnd.IntN(3000))*minute
+			}
+			for _, k := range rnd.Perm(len(columns))[:1+rnd.IntN(len(columns))] {
+				q.By = append(q.By, columns[k])
+			}
+			team := []string{"ann", "bob", "eve"}
+			from, of := Source(s), rows
+			if n%5 == 0 {
+				team = team[1:]
+				from = Only(s, team)
+				of = slices.DeleteFunc(slices.Clone(rows), func(r store.Row) bool { return r.User == "ann" })
+			}
+			got, err := Run(t.Context(), from, q)
+			if want := naive(of, q, local); err != nil || !(len(got) == 0 && len(want) == 0) && !reflect.DeepEqual(got, want) {
+				t.Fatalf("%d: %s %v sum %v: %v, %v, want %v", n, name, q.By, q.Sum, got, err, want)
+			}
+		}
+		q := Query{Definition: "1", Measure: ledger.Foreground, Zone: zone(t, name), By: []Column{Day, User}, Bounds: interval.Interval{From: interval.Earliest, To: interval.Latest}}
+		days, err := Run(t.Context(), s, q)
+		if err != nil || len(days) == 0 {
+			t.Fatal(days, err)
+		}
+		for _, r := range days {
+			d, err := interval.ParseDate(r.Keys[0])
+			if length := q.Zone.Bounds(interval.Day, d).Length(); err != nil || r.Total > length {
+				t.Errorf("%s: %v has %d ms, the day %d", name, r.Keys, r.Total, length)
+			}
+		}
+	}
+}
+
 // imported goes the whole way: lines, sorter, builder, store.
 func imported(t *testing.T, lines []string) store.Store {
 	t.Helper()
@@ -278,7 +352,8 @@ func TestExports(t *testing.T) {
 	bounds := interval.Interval{From: 1_700_000_000_000, To: 1_700_000_000_000 + 600*minute}
 	q := store.Query{Bounds: bounds}
 	var table, columnar bytes.Buffer
-	n, err := Export(&table, "csv", "connected", bounds, rows.Intervals(t.Context(), q))
+	form := ExportForm{Format: "csv", Measure: ledger.Connected, Bounds: bounds}
+	n, err := Export(&table, form, rows.Intervals(t.Context(), q))
 	if err != nil || n == 0 {
 		t.Fatal(n, err)
 	}
@@ -286,7 +361,8 @@ func TestExports(t *testing.T) {
 	if err != nil || int64(len(lines)) != n+1 {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}
-	if m, err := Export(&columnar, "parquet", "connected", bounds, rows.Intervals(t.Context(), q)); m != n || err != nil {
+	form.Format = "parquet"
+	if m, err := Export(&columnar, form, rows.Intervals(t.Context(), q)); m != n || err != nil {
 		t.Fatal(m, err)
 	}
 	read, err := parquet.Read[Exported](bytes.NewReader(columnar.Bytes()), int64(columnar.Len()))
@@ -294,7 +370,7 @@ func TestExports(t *testing.T) {
 		t.Fatalf("%d rows, %v", len(read), err)
 	}
 	for k, e := range read {
-		line := []string{e.User, e.Device, e.Session, e.Client, e.Version, e.Channel, e.Region, e.Measure, instant(e.From), instant(e.To), Seconds(e.To - e.From)}
+		line := []string{e.User, e.Device, e.Session, e.Client, e.Version, e.Channel, e.Region, e.Measure, instant(e.From), instant(e.To), fmt.Sprintf("%.3f", e.Seconds)}
 		if !slices.Equal(line, lines[k+1]) {
 			t.Errorf("Parquet %v, CSV %v", line, lines[k+1])
 		}
@@ -304,8 +380,24 @@ func TestExports(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	failing := func(yield func(store.Row, error) bool) { yield(store.Row{}, broken) }
-	if _, err := Export(new(bytes.Buffer), "parquet", "connected", bounds, failing); !errors.Is(err, broken) {
+	if _, err := Export(new(bytes.Buffer), form, failing); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Who may not know when, knows on which days and how long.
+func TestExportsWithoutInstants(t *testing.T) {
+	var b bytes.Buffer
+	night := store.Row{User: "ann", Session: "tells the start", Device: "d", Interval: interval.Interval{
+		From: time.Date(2026, 3, 28, 22, 0, 0, 0, time.UTC).UnixMilli(), To: time.Date(2026, 3, 29, 22, 0, 0, 0, time.UTC).UnixMilli(),
+	}}
+	form := ExportForm{Format: "csv", Measure: ledger.Connected, Bounds: interval.Interval{From: interval.Earliest, To: interval.Latest}, Days: zone(t, "Europe/Berlin")}
+	if _, err := Export(&b, form, list{night}.Intervals(t.Context(), store.Query{Bounds: form.Bounds})); err != nil {
+		t.Fatal(err)
+	}
+	// The clock goes forward that night, and the second day ends when it is 22:00 in UTC.
+	if want := "ann,d,,,,,,connected,2026-03-27T23:00:00.000Z,2026-03-29T22:00:00.000Z,86400.000\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%s", b.String())
 	}
 }
 

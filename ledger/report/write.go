@@ -8,10 +8,12 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 	"github.com/rollcall-io/rollcall/ledger/store"
 )
@@ -117,43 +119,75 @@ type Exported struct {
 	Measure string `parquet:"measure,dict"`
 	From    int64  `parquet:"from,timestamp(millisecond),delta"`
 	To      int64  `parquet:"to,timestamp(millisecond),delta"`
+
+	Seconds float64 `parquet:"seconds"` // to the millisecond
+}
+
+// An ExportForm is what an export looks like.
+type ExportForm struct {
+	Format  string // csv or parquet
+	Measure ledger.Measure
+	Bounds  interval.Interval // intervals are clipped to them
+	// Days, if not nil, is for those who may not know when: instants are those of the
+	// beginning and end of days, and sessions, whose ids betray when they began, have no
+	// names. Seconds stay as they are.
+	Days *interval.Zone
+}
+
+// row is an interval as it is written, whose bounds are cut already.
+func (f ExportForm) row(r store.Row) Exported {
+	e := Exported{
+		User: r.User, Device: r.Device, Session: r.Session, Measure: string(f.Measure), From: r.From, To: r.To, Seconds: float64(r.Length()) / 1000,
+		Client: r.Client.Type, Version: r.Client.Version, Channel: r.Client.Channel, Region: r.Client.Region,
+	}
+	if f.Days != nil {
+		e.Session = ""
+		e.From, e.To = f.Days.Start(f.Days.Date(r.From)), f.Days.Start(f.Days.Date(r.To-1)+1)
+	}
+	return e
 }
 
 // perGroup is how many rows a Parquet file keeps in memory before it writes them.
 const perGroup = 1 << 16
 
-// Export writes intervals, clipped to bounds, as CSV or Parquet, and says how many.
-func Export(w io.Writer, format, measure string, bounds interval.Interval, rows iter.Seq2[store.Row, error]) (n int64, err error) {
-	var put func(Exported) error
-	var end func() error
-	if format == "parquet" {
-		out := parquet.NewGenericWriter[Exported](w, parquet.MaxRowsPerRowGroup(perGroup))
-		put = func(e Exported) error { _, err := out.Write([]Exported{e}); return err }
-		end = out.Close
-	} else {
-		out := csv.NewWriter(w)
-		put = func(e Exported) error {
-			return out.Write([]string{
-				e.User, e.Device, e.Session, e.Client, e.Version, e.Channel, e.Region, e.Measure, instant(e.From), instant(e.To), Seconds(e.To - e.From),
-			})
-		}
-		end = func() error { out.Flush(); return out.Error() }
-		if err := out.Write([]string{"user", "device", "session", "client", "version", "channel", "region", "measure", "from", "to", "seconds"}); err != nil {
-			return 0, err
-		}
+// Export writes intervals and says how many.
+func Export(w io.Writer, f ExportForm, rows iter.Seq2[store.Row, error]) (n int64, err error) {
+	out := exportCSV
+	if f.Format == "parquet" {
+		out = exportParquet
+	}
+	put, end, err := out(w)
+	if err != nil {
+		return 0, err
 	}
 	for r, err := range rows {
 		if err != nil {
 			return n, err
 		}
-		i := r.Interval.Clip(bounds)
-		if i.Empty() {
+		if r.Interval = r.Interval.Clip(f.Bounds); r.Empty() {
 			continue
 		}
-		if err := put(Exported{r.User, r.Device, r.Session, r.Client.Type, r.Client.Version, r.Client.Channel, r.Client.Region, measure, i.From, i.To}); err != nil {
+		if err := put(f.row(r)); err != nil {
 			return n, err
 		}
 		n++
 	}
 	return n, end()
+}
+
+func exportParquet(w io.Writer) (put func(Exported) error, end func() error, err error) {
+	out := parquet.NewGenericWriter[Exported](w, parquet.MaxRowsPerRowGroup(perGroup))
+	put = func(e Exported) error { _, err := out.Write([]Exported{e}); return err }
+	return put, out.Close, nil
+}
+
+func exportCSV(w io.Writer) (put func(Exported) error, end func() error, err error) {
+	out := csv.NewWriter(w)
+	put = func(e Exported) error {
+		return out.Write([]string{
+			e.User, e.Device, e.Session, e.Client, e.Version, e.Channel, e.Region, e.Measure, instant(e.From), instant(e.To), strconv.FormatFloat(e.Seconds, 'f', 3, 64),
+		})
+	}
+	end = func() error { out.Flush(); return out.Error() }
+	return put, end, out.Write([]string{"user", "device", "session", "client", "version", "channel", "region", "measure", "from", "to", "seconds"})
 }

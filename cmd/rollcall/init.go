@@ -31,6 +31,7 @@ type initCmd struct {
 	Shards     int           `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Replicas   int           `placeholder:"N" help:"Replicas of every stream and bucket (default: what is there, or 1)."`
 	Retention  time.Duration `help:"How long log and heartbeats are kept (default: what is there, or 48h)."`
+	Archive    *bool         `negatable:"" help:"Keep log and heartbeats until 'rollcall ledger archive' has them, at least for the retention (default: what is there, or not)."`
 	timing
 	managing
 }
@@ -58,7 +59,7 @@ func (c *initCmd) Run(ctx context.Context, std console) error {
 	l := newTally(std.out, c.DryRun)
 	defer l.print()
 	config := fabric.Config{
-		Prefix: c.Prefix, Shards: c.Shards, Params: params, Replicas: c.Replicas, Retention: c.Retention, DryRun: c.DryRun,
+		Prefix: c.Prefix, Shards: c.Shards, Params: params, Replicas: c.Replicas, Retention: c.Retention, Archive: c.Archive, DryRun: c.DryRun,
 		Report: func(what string, done fabric.Done) { l.note(what, string(done)) },
 	}
 	if c.NoAccounts {

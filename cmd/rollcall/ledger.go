@@ -27,6 +27,7 @@ import (
 
 type ledgerCmd struct {
 	Import      ledgerImportCmd      `cmd:"" help:"Read a history from elsewhere."`
+	Archive     ledgerArchiveCmd     `cmd:"" help:"Write the raw events of a fabric to Parquet files."`
 	Report      ledgerReportCmd      `cmd:"" help:"Show how long users were online, by user, device, client or day."`
 	Sessions    ledgerSessionsCmd    `cmd:"" help:"Show the sessions of a user."`
 	Export      ledgerExportCmd      `cmd:"" help:"Write all intervals of a measure to a file."`

@@ -65,6 +65,7 @@ var decisions = map[string]decision{
 	"access show":        {args: "access show", lead: true, analyst: true},
 	"access set":         {args: "access set {rules}", action: "access"},
 	"access template":    {args: "access template", lead: true, analyst: true},
+	"archive":            {args: "archive", needs: "a fabric"},
 	"rebuild":            {args: "rebuild --from 2026-07-29 --source archive", needs: "raw events"},
 	"reconcile":          {args: "reconcile --against 1,cap=0s", action: "reconcile"},
 }

@@ -147,12 +147,14 @@ func shownOf(r store.Quarantined) map[string]any {
 
 type ledgerForgetCmd struct {
 	User string `arg:"" help:"The user."`
-	books
+	shelf
 }
 
 func (c *ledgerForgetCmd) Help() string {
-	return `Removes the user's sessions, intervals, totals and quarantine under every definition. The store remembers a keyed hash of the
-name, so that later imports and rebuilds leave the user out; the audit keeps what it says of the user under that hash.`
+	return `Removes the user's sessions, intervals, totals and quarantine under every definition, and the user's events from the archive. The
+store remembers a keyed hash of the name, so that later imports, rebuilds and archiving leave the user out; the audit keeps what it
+says of the user under that hash. What the streams of a running fabric hold of the user goes with their retention. If it fails on the
+way, run it again.`
 }
 
 func (c *ledgerForgetCmd) Run(ctx context.Context, std console) error {
@@ -166,23 +168,28 @@ func (c *ledgerForgetCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	n, err := s.Forget(ctx, c.User, time.Now())
-	if err == nil {
-		fmt.Fprintf(std.err, "forgotten: %d sessions\n", n)
+	if err != nil {
+		return err
 	}
-	return err
+	fmt.Fprintf(std.err, "forgotten: %d sessions\n", n)
+	return c.forgetArchived(ctx, std, c.User)
 }
 
 type ledgerRetentionCmd struct {
-	books
+	shelf
 	Sessions   *lapse `placeholder:"AGE" help:"Remove sessions that ended longer ago, such as 90d, with intervals; their daily totals stay."`
 	Totals     *lapse `placeholder:"AGE" help:"Remove daily totals of days that ended longer ago."`
 	Quarantine *lapse `placeholder:"AGE" help:"Remove what was refused longer ago."`
 	Audit      *lapse `placeholder:"AGE" help:"Remove notes of who did what that are older."`
+	Events     *lapse `placeholder:"AGE" help:"Remove archived hours that ended longer ago."`
 }
 
 func (c *ledgerRetentionCmd) Run(ctx context.Context, std console) error {
-	if c.Sessions == nil && c.Totals == nil && c.Quarantine == nil && c.Audit == nil {
-		return fmt.Errorf("%w: say what to remove: --sessions, --totals, --quarantine, --audit", errUsage)
+	if c.Sessions == nil && c.Totals == nil && c.Quarantine == nil && c.Audit == nil && c.Events == nil {
+		return fmt.Errorf("%w: say what to remove: --sessions, --totals, --quarantine, --audit, --events", errUsage)
+	}
+	if c.Events != nil && *c.Events < 0 {
+		return fmt.Errorf("%w: --events must not be negative", errUsage)
 	}
 	s, err := c.open(ctx, false)
 	if err != nil {
@@ -209,7 +216,10 @@ func (c *ledgerRetentionCmd) Run(ctx context.Context, std console) error {
 		}
 		fmt.Fprintf(std.err, "%s: %d removed\n", kind.kind, n)
 	}
-	return nil
+	if c.Events == nil {
+		return nil
+	}
+	return c.pruneArchived(ctx, std, s, time.Duration(*c.Events))
 }
 
 type ledgerAuditCmd struct{ books }

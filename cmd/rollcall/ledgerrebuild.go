@@ -24,12 +24,11 @@ import (
 )
 
 type ledgerRebuildCmd struct {
-	books
+	shelf
 	From       string   `required:"" placeholder:"DAY" help:"First day of the period, such as 2026-11-01; or an instant."`
 	To         string   `placeholder:"DAY" help:"The day after its last (default: today, so that yesterday is the last)."`
 	Definition string   `type:"existingfile" placeholder:"FILE" help:"Definition as YAML (default: the one used last); 'rollcall ledger definitions --template' prints one."`
 	Source     string   `default:"stream" enum:"stream,archive" help:"stream: what the fabric still holds; archive: what was archived (default ${default})."`
-	Archive    string   `type:"path" placeholder:"DIR" help:"The archive (default: archive in the data directory)."`
 	Zone       []string `default:"UTC" placeholder:"ZONE" help:"Time zones of daily totals, such as Europe/Berlin; days of --from and --to are those of the first (default ${default})."`
 	Into       string   `placeholder:"VERSION" help:"The name of the figures (default: the definition's version, or VERSION+rebuilt-TIME if there are figures under it)."`
 	remote
@@ -123,11 +122,7 @@ func (c *ledgerRebuildCmd) definition(ctx context.Context, s store.Store) (d led
 // source opens where the raw events come from; done closes it.
 func (c *ledgerRebuildCmd) source(ctx context.Context, std console) (source rebuild.Source, done func(), err error) {
 	if c.Source == "archive" {
-		dir := c.Archive
-		if dir == "" {
-			dir = filepath.Join(c.Dir, "archive")
-		}
-		a, err := archive.Open(dir)
+		a, err := archive.Open(c.archive())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -134,7 +134,7 @@ func asked(err error) string {
 // Names of packages in front of their errors: good in a log, noise for whoever typed a
 // command. An edge is also a column of traces, where its name must stay.
 var (
-	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|keeper|fanout|bench|nats|store|report|interval|importer|access|pseudonym): )+`)
+	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|keeper|fanout|bench|nats|store|report|interval|importer|archive|access|pseudonym): )+`)
 	edgeTwice = regexp.MustCompile(`(edge "[^"]*": )edge: `)
 )
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall"
@@ -23,6 +24,8 @@ import (
 	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
 	"github.com/rollcall-io/rollcall/keeper"
+	"github.com/rollcall-io/rollcall/ledger/archive"
+	"github.com/rollcall-io/rollcall/ledger/store"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/identity"
 )
@@ -39,6 +42,7 @@ type upCmd struct {
 	Shards int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Prefix string   `default:"presence" help:"Prefix of the fabric's subjects."`
 	timing
+	Archive *bool         `negatable:"" help:"Write raw events to Parquet files in the data directory, and keep log and heartbeats until they are there (default: what the fabric has, or not)."`
 	Summary time.Duration `default:"1m" help:"How often a line with the figures is logged; 0 for never."`
 	Verbose bool          `short:"v" help:"Log what every part does, the NATS server included."`
 }
@@ -120,8 +124,12 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	if err != nil {
 		return err
 	}
-	var conns [2]*nats.Conn
-	for i, role := range []identity.Role{identity.Keeper, identity.Fanout} {
+	roles := []identity.Role{identity.Keeper, identity.Fanout}
+	if found.Archive > 0 {
+		roles = append(roles, identity.Ledger)
+	}
+	conns := make([]*nats.Conn, len(roles))
+	for i, role := range roles {
 		options, err := as(authority.Issuer(), identity.MaxTTL, role, "up")
 		if err != nil {
 			return err
@@ -143,6 +151,9 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	if found.Archive > 0 {
+		group.Go(func() error { return part("archive", c.archive(ctx, conns[2], found, registry, parts)) })
+	}
 	group.Go(func() error { return part("keeper", k.Run(ctx)) })
 	group.Go(func() error { return part("fanout", f.Run(ctx)) })
 	if metrics != nil {
@@ -151,6 +162,22 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	group.Go(func() error { return c.welcome(ctx, std, server, metrics, f, found) })
 	group.Go(func() error { return c.summarise(ctx, log, k) })
 	return group.Wait()
+}
+
+// shelf is where an archive is: in the data directory, as for the commands on its files.
+func (c *upCmd) shelf() shelf { return shelf{books: books{Dir: c.Data}} }
+
+func (c *upCmd) archive(ctx context.Context, nc *nats.Conn, found fabric.Fabric, r prometheus.Registerer, parts *slog.Logger) error {
+	ledger, err := store.Open(ctx, c.shelf().place())
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	a, err := c.shelf().archiver(nc, found, ledger, archive.Options{Registerer: r, Logger: parts.With("part", "archive")})
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
 }
 
 // make makes or finds the fabric, and then has the server give every role its rights
@@ -171,7 +198,7 @@ func (c *upCmd) make(ctx context.Context, server *natsd.Server, authority *ident
 	if err != nil {
 		return fabric.Fabric{}, err
 	}
-	found, err := fabric.Ensure(ctx, js, fabric.Config{Prefix: c.Prefix, Shards: c.Shards, Params: params})
+	found, err := fabric.Ensure(ctx, js, fabric.Config{Prefix: c.Prefix, Shards: c.Shards, Params: params, Archive: c.Archive})
 	if err != nil {
 		return fabric.Fabric{}, err
 	}
@@ -253,11 +280,12 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
   NATS       %s
   WebSocket  %s
   metrics    %s
+  archive    %s
   offline is shown after a close within %s, silence %s, an edge crash %s
 
 %s
 Ctrl-C stops it; the data stays.
-`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), c.metricsURL(metrics),
+`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), c.metricsURL(metrics), c.archiveDir(found),
 		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), c.hint(server.ClientURL(), b.EdgeCrash.Latest))
 	return nil
 }
@@ -317,6 +345,13 @@ func invocation(executable string) string {
 		return "go run ./cmd/rollcall"
 	}
 	return "rollcall"
+}
+
+func (c *upCmd) archiveDir(found fabric.Fabric) string {
+	if found.Archive == 0 {
+		return "off (--archive)"
+	}
+	return c.shelf().archive()
 }
 
 func (c *upCmd) metricsURL(metrics net.Listener) string {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall/internal/feed"
@@ -25,18 +25,18 @@ type Options struct {
 	// is 0.
 	Retention func(context.Context) (time.Duration, error)
 	// Once ends when everything is archived that was stored when that was read.
-	Once   bool
-	Logger *slog.Logger // default: nobody hears
+	Once       bool
+	Registerer prometheus.Registerer // of the metrics; nil for none
+	Logger     *slog.Logger          // default: nobody hears
 }
 
 // An Archiver archives a fabric. Use [New].
 type Archiver struct {
 	place
-	js    jetstream.JetStream
-	names subjects.Names
-	opt   Options
-
-	read, committed atomic.Int64 // events
+	js     jetstream.JetStream
+	names  subjects.Names
+	opt    Options
+	counts *counts
 }
 
 // New checks the options.
@@ -51,7 +51,11 @@ func New(js jetstream.JetStream, names subjects.Names, opt Options) (*Archiver, 
 	if opt.Retention == nil {
 		opt.Retention = func(context.Context) (time.Duration, error) { return 0, nil }
 	}
-	return &Archiver{place: place{opt.disk, opt.Dir}, js: js, names: names, opt: opt}, nil
+	counts, err := newCounts(opt.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Archiver{place{opt.disk, opt.Dir}, js, names, opt, counts}, nil
 }
 
 // Run archives until ctx ends, and commits what was read. It fails with [ErrBusy] while
@@ -114,6 +118,7 @@ func (a *Archiver) compactAll(ctx context.Context, committed <-chan struct{}) er
 			if n == 0 {
 				break
 			}
+			a.counts.merged.Add(int64(n))
 			a.opt.Logger.Info("merged", "files", n)
 		}
 	}
@@ -249,14 +254,23 @@ func (f *follower) step(s raw.Step) error {
 		}
 	}
 	f.watermark = max(f.watermark, s.Watermark)
+	f.counts.behind.With(shardLabel(f.Writer.shard)).Set(float64(s.Behind))
 	return nil
 }
 
+// commit makes what was read count, and then lets the streams go of what they need not
+// keep any more.
 func (f *follower) commit(ctx context.Context) error {
+	before := f.Writer.Committed()
 	if err := f.Commit(ctx, f.watermark); err != nil {
 		return err
 	}
 	f.fresh = false
+	now := f.Writer.Committed()
+	f.counts.events.Add(now.Events - before.Events)
+	f.counts.rejected.Add(now.Rejected - before.Rejected)
+	f.counts.through.With(shardLabel(f.Writer.shard)).Set(float64(f.watermark) / 1000)
+	f.log.Info("archived", "events", now.Events-before.Events, "rejected", now.Rejected-before.Rejected, "through", time.UnixMilli(f.watermark).UTC())
 	f.purge(ctx)
 	select {
 	case f.committed <- struct{}{}:

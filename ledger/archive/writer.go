@@ -82,7 +82,14 @@ type Writer struct {
 	users   map[string]bool
 	err     error // what was read since the last commit is not whole
 	pending []filed
+	done    Committed
 }
+
+// Committed is how much a writer has made part of the archive.
+type Committed struct{ Events, Rejected int64 }
+
+// Committed is since the writer was made.
+func (w *Writer) Committed() Committed { return w.done }
 
 // NewWriter goes on where the archive is, or makes one. There must be one writer of a
 // shard at a time: [Run] sees to that.
@@ -246,10 +253,18 @@ func (w *Writer) Commit(ctx context.Context, watermark int64) error {
 	if errors.Is(err, ErrForgotten) {
 		return errors.Join(err, w.resume(ctx))
 	}
-	if err == nil {
-		w.reader, w.pending = next, nil
+	if err != nil {
+		return err
 	}
-	return err
+	for _, f := range w.pending {
+		if f.Table == eventsTable {
+			w.done.Events += f.Rows
+		} else {
+			w.done.Rejected += f.Rows
+		}
+	}
+	w.reader, w.pending = next, nil
+	return nil
 }
 
 // now is the newest store time that was read, in ms.

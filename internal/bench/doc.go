@@ -16,8 +16,8 @@
 //     whatever else the machine does falls on both.
 //   - Everything is counted at its destination, and a round in which something did
 //     not arrive is an error, not a figure. Figures are medians of three rounds
-//     after a warm-up; all rounds are in the report. A storm has none: each of
-//     its rounds has a fabric of its own.
+//     after a warm-up; all rounds are in the report. An edge's crash has none: each
+//     of its rounds has a fabric of its own.
 //
 // # What it does not say
 //

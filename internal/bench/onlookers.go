@@ -26,6 +26,7 @@ type onlookers struct {
 	lists   [][]int // the targets of each viewer
 	markers int     // users behind them whom everybody watches, one of each shard
 	marked  atomic.Int64
+	alerts  int
 
 	viewers map[string]int // by subscription
 
@@ -116,9 +117,11 @@ func (o *onlookers) meet(viewer int, reply subjects.Reply) {
 
 // alert has every viewer told of the markers, so that their windows begin now.
 func (o *onlookers) alert(markers []*edge.Conn) error {
+	o.marked.Store(0)
+	o.alerts++
 	for _, conn := range markers {
 		state := inUse()
-		state.Activity = "marked"
+		state.Activity = fmt.Sprint("marked ", o.alerts)
 		if err := conn.SetState(state); err != nil {
 			return err
 		}
@@ -260,7 +263,7 @@ func (o *onlookers) due(arrivals []arrival, window time.Duration) func(arrival) 
 // burst fetches memory before the messages become due that the fanout holds back, awaits
 // them, and returns how long processors were busy with them; zero if fetching took too
 // long to tell.
-func (o *onlookers) burst(window time.Duration) (busy time.Duration, err error) {
+func (o *onlookers) burst(to standing, window time.Duration) (busy time.Duration, err error) {
 	const (
 		ahead   = 1500 * time.Millisecond // time to fetch memory
 		earlier = 50 * time.Millisecond   // they are due a little before it seems so
@@ -275,7 +278,7 @@ func (o *onlookers) burst(window time.Duration) (busy time.Duration, err error) 
 		return 0, err
 	}
 	before := processorTime()
-	if err := o.await(offline); err != nil || late {
+	if err := o.await(to); err != nil || late {
 		return 0, err
 	}
 	return processorTime() - before, nil

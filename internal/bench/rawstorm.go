@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,22 +43,14 @@ func (st *stage) newRawStorm(o *onlookers) (*rawStorm, error) {
 	return r, subscriber.Flush()
 }
 
-// replays sends the messages several times: once takes so little that it says little.
-func (r *rawStorm) replays(arrivals []arrival, due func(arrival) time.Duration) (rate Rate, busy time.Duration, err error) {
-	const times = 5
-	begin := due(slices.MinFunc(arrivals, func(a, b arrival) int { return cmp.Compare(due(a), due(b)) }))
-	after := func(a arrival) time.Duration { return due(a) - begin }
-	for range times {
-		fetchMemory()
-		before := processorTime()
-		took, err := r.send(arrivals, after)
-		if err != nil {
-			return rate, 0, err
-		}
-		busy += processorTime() - before
-		rate.add(int64(len(arrivals)), took)
-	}
-	return rate, busy / time.Duration(times*len(arrivals)), nil
+// replay sends the messages and returns how long any was due and had not arrived, and
+// how long processors were busy with them. They make all targets what they say.
+func (r *rawStorm) replay(arrivals []arrival, to standing, after func(arrival) time.Duration) (backlog, busy time.Duration, err error) {
+	r.onlookers.assume(online + offline - to)
+	fetchMemory()
+	before := processorTime()
+	backlog, err = r.send(arrivals, after)
+	return backlog, processorTime() - before, err
 }
 
 // send sends the messages again, each so long after the first as it is due, and returns
@@ -68,7 +58,6 @@ func (r *rawStorm) replays(arrivals []arrival, due func(arrival) time.Duration) 
 func (r *rawStorm) send(arrivals []arrival, after func(arrival) time.Duration) (time.Duration, error) {
 	o := r.onlookers
 	want := o.messages.Load() + int64(len(arrivals))
-	o.assume(online)
 	o.record(true) // as it was when the fanout sent them
 	begin := time.Since(o.begin)
 	var group errgroup.Group

@@ -107,6 +107,9 @@ type Storm struct {
 	BurstEach  float64 `json:"burst_changes_per_message"`
 	BurstBytes float64 `json:"burst_message_bytes"`
 	Core       Rate    `json:"core_messages_per_second"`
+	// BurstShare is the median of the rounds' own ratios: on a machine that is busy with
+	// something else, the two rates of a round have more in common than those of two.
+	BurstShare float64 `json:"burst_to_core"`
 	// BurstDue is in which time the messages became due, milliseconds; where that is
 	// most of the time that they took, the rates say little.
 	BurstDue Spread `json:"burst_due_within"`
@@ -176,7 +179,7 @@ func (f Figures) ratios() map[string]float64 {
 		set("changes_delivered_to_allowed", c.Delivered.Median, c.Allowed)
 	}
 	if s := f.Storm; s != nil {
-		set("storm_messages_to_core_messages", s.Burst.Median, s.Core.Median)
+		set("storm_messages_to_core_messages", s.BurstShare, 1)
 		set("storm_last_change_to_bound", s.BoundUsed, 1)
 	}
 	if l := f.Latency; l != nil {

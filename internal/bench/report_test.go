@@ -28,7 +28,7 @@ func invented() Report {
 			PerViewer: 8, ChangesEach: 25, Bytes: 4000,
 			Told: Spread{3, 300, 310, 310}, Written: Spread{3, 330, 350, 350}, Bound: Spread{3, 700, 710, 710}, BoundUsed: 0.5, BoundKept: true,
 			Waves: rate(60_000), HeapBefore: 150_000_000, HeapPeak: 250_000_000, RSSPeak: 400_000_000,
-			Burst: rate(90_000), BurstEach: 50, BurstBytes: 8000, Core: rate(100_000),
+			Burst: rate(90_000), BurstEach: 50, BurstBytes: 8000, Core: rate(100_000), BurstShare: 0.9,
 			BurstDue: Spread{3, 20, 30, 30}, BurstBusy: rate(40), CoreBusy: rate(32),
 		},
 		Latency: &Latency{

@@ -25,7 +25,7 @@ func BenchmarkStorm(b *testing.B) {
 	b.ReportMetric(s.BoundUsed, "of-the-bound")
 	b.ReportMetric(s.Burst.Median, "messages/s")
 	b.ReportMetric(s.Core.Median, "core-messages/s")
-	b.ReportMetric(s.Burst.Median/s.Core.Median, "of-core")
+	b.ReportMetric(s.BurstShare, "of-core")
 	b.ReportMetric(s.BurstBusy.Median, "µs-cpu/message")
 	b.ReportMetric(s.CoreBusy.Median, "µs-cpu/core-message")
 	b.ReportMetric(s.BurstDue.P50, "ms-due-spread")

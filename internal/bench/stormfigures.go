@@ -11,6 +11,7 @@ type stormFigures struct {
 	paced, burst haul
 	told, last   []time.Duration
 	due          []time.Duration // of bursts
+	shares       []float64       // of the raw rate
 	rounds       []stormRound    // paced
 }
 
@@ -26,16 +27,17 @@ func (f *stormFigures) addPaced(got stormRound) {
 }
 
 // addBurst takes in a storm that was due at once.
-func (f *stormFigures) addBurst(got stormRound) {
-	all := total(got.waves)
-	f.burst.count(all)
-	f.Burst.add(int64(all.messages), got.backlog)
-	f.Core.append(got.core.Median)
+func (f *stormFigures) addBurst(got burst) {
+	f.burst.count(got.haul)
+	f.Burst.add(int64(got.messages), got.backlog)
+	f.Core.add(int64(got.messages), got.core)
+	f.shares = append(f.shares, got.core.Seconds()/got.backlog.Seconds())
 	f.due = append(f.due, got.spread)
+	n := float64(max(got.messages, 1))
 	if got.busy > 0 {
-		f.BurstBusy.append(microseconds(got.busy) / float64(max(all.messages, 1)))
+		f.BurstBusy.append(microseconds(got.busy) / n)
 	}
-	f.CoreBusy.append(microseconds(got.coreBusy))
+	f.CoreBusy.append(microseconds(got.coreBusy) / n)
 }
 
 // bound is how late after the first view was written the last change may be told: the
@@ -51,6 +53,7 @@ func (f *stormFigures) sum(viewers int) *Storm {
 	s.PerViewer = round(float64(f.paced.messages)/float64(len(f.rounds)*viewers), 2)
 	s.ChangesEach, s.Bytes = f.paced.each()
 	s.BurstEach, s.BurstBytes = f.burst.each()
+	s.BurstShare = round(median(f.shares), 4)
 	var bounds []time.Duration
 	for _, got := range f.rounds {
 		bound := f.bound(got)

@@ -41,6 +41,7 @@ type board struct {
 type boardConfig struct {
 	shard      int
 	generation uint64
+	address    func(viewer string) string // the subject of a viewer's events; nil in tests that publish nothing
 	defaults   Defaults
 	asks       bool // an application decides who may know what
 	window     time.Duration
@@ -439,6 +440,9 @@ func (b *board) stream(viewer string, now time.Time) *stream {
 	if s == nil {
 		floor := b.floor(now)
 		s = &stream{viewer: viewer, watches: make(map[string]*watch), seq: floor, counter: floor}
+		if b.address != nil {
+			s.subject = b.address(viewer)
+		}
 		s.task.run = func(now time.Time) { b.serve(s, now) }
 		b.streams[viewer] = s
 	}

@@ -35,10 +35,9 @@ func (sh *shard) publishAll(ctx context.Context) error {
 // publishDue publishes up to a batch and returns when to go on.
 func (sh *shard) publishDue() (next time.Time) {
 	messages, next := sh.take()
-	names, m := sh.fanout.fabric.Names, sh.fanout.metrics
+	m := sh.fanout.metrics
 	for _, message := range messages {
-		err := sh.fanout.nc.Publish(names.ViewEvents(message.viewer, sh.grant.Shard), message.data)
-		if err != nil {
+		if err := sh.fanout.nc.Publish(message.subject, message.data); err != nil {
 			m.failed.Inc() // the viewer sees the gap
 			continue
 		}

@@ -45,7 +45,9 @@ func newShard(f *Fanout, g rollcall.Grant) *shard {
 		bucket: f.fabric.ViewsBucket(g.Shard),
 		wake:   make(chan struct{}, 1), asked: make(chan struct{}, 1), loaded: make(chan struct{}), progress: make(chan struct{}),
 		board: newBoard(boardConfig{
-			shard: g.Shard, generation: g.Generation, defaults: f.cfg.defaults(), asks: f.asker != nil, window: f.cfg.Window,
+			shard: g.Shard, generation: g.Generation,
+			address:  func(viewer string) string { return f.fabric.ViewEvents(viewer, g.Shard) },
+			defaults: f.cfg.defaults(), asks: f.asker != nil, window: f.cfg.Window,
 			ttl: f.cfg.InterestTTL, sightTTL: f.cfg.SightTTL, outage: f.fabric.Params.Outage, maxPayload: int(f.nc.MaxPayload()),
 		}, time.Now()),
 	}

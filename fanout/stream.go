@@ -13,6 +13,7 @@ import (
 // the interest's TTL, so that a viewer that comes back is told no lower version.
 type stream struct {
 	viewer  string
+	subject string            // of its messages
 	watches map[string]*watch // by target
 	parts   []part            // how the interest is stored
 
@@ -125,6 +126,7 @@ func reached(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 // A message is ready to be published to a viewer.
 type message struct {
 	viewer   string
+	subject  string
 	data     []byte
 	told     int               // changes in it
 	observed []rollcall.Micros // of their states, for the metrics
@@ -164,7 +166,7 @@ func (b *board) tell(s *stream, now time.Time) {
 	s.seq++
 	s.sentAt, s.confirmAt = now, now.Add(confirmAfter)
 	s.tokens.take(now)
-	b.out = append(b.out, message{viewer: s.viewer, data: d.message(b.position(s)), told: int(told), observed: d.observed, draft: d})
+	b.out = append(b.out, message{viewer: s.viewer, subject: s.subject, data: d.message(b.position(s)), told: int(told), observed: d.observed, draft: d})
 }
 
 // settle takes note that what a draft says is told.
@@ -196,7 +198,7 @@ func (b *board) announce(s *stream, now time.Time) {
 func (b *board) confirm(s *stream) {
 	s.confirmAt = time.Time{}
 	data := appendPosition([]byte{'{'}, b.position(s))
-	b.out = append(b.out, message{viewer: s.viewer, data: append(data, '}')})
+	b.out = append(b.out, message{viewer: s.viewer, subject: s.subject, data: append(data, '}')})
 }
 
 func (b *board) position(s *stream) subjects.Position {

@@ -66,6 +66,7 @@ func newMatrix(t *testing.T) *matrix {
 	m.decideWhatIsNotThere(names.Shards())
 	m.decideRequests()
 	m.decidePolicies()
+	m.decideStats()
 	m.decideEdges()
 	m.decideViews()
 	m.decideBuckets()
@@ -142,6 +143,12 @@ func (m *matrix) decideRequests() {
 	}
 	m.decide("Sight SightChanged", decision{n.Sight(), by(identity.Fanout), by(identity.Backend)},
 		decision{n.SightChanged(), by(identity.Backend), by(identity.Fanout)})
+}
+
+// decideStats: figures about everybody are for those who run the application.
+func (m *matrix) decideStats() {
+	m.decide("Stats", decision{m.names.Stats(), by(identity.Backend), by(identity.Ledger)},
+		decision{m.names.Stats() + "." + me, nobody, nobody})
 }
 
 // usersOwn are the operations on a policy that its user may carry out. The list is not
@@ -224,7 +231,7 @@ func (m *matrix) decideBuckets() {
 
 func (m *matrix) decideInboxes() {
 	answer := map[identity.Role][]identity.Role{
-		identity.Viewer: by(identity.Fanout), identity.Backend: by(identity.Fanout), identity.Operator: by(identity.Fanout),
+		identity.Viewer: by(identity.Fanout), identity.Backend: by(identity.Fanout, identity.Ledger), identity.Operator: by(identity.Fanout, identity.Ledger),
 		identity.Fanout: by(identity.Backend),
 	}
 	for _, role := range identity.Roles {

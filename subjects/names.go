@@ -121,6 +121,9 @@ func (n Names) Sight() string { return n.subject("sight", "ask") }
 // SightChanged is where that application says that its answers have changed.
 func (n Names) SightChanged() string { return n.subject("sight", "changed") }
 
+// Stats is where ledgers answer what they know at the moment: see [Stats].
+func (n Names) Stats() string { return n.subject("stats") }
+
 // Device is where a device that speaks NATS reaches its edge.
 func (n Names) Device(op, user, device string) string {
 	return n.subject("device", op, Token(user), Token(device))

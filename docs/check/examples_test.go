@@ -25,7 +25,7 @@ func TestTheExamplesValidate(t *testing.T) {
 		}
 		shown = append(shown, e.Message)
 	}
-	for _, name := range []string{"subscribe", "reply", "message", "refusal", "policy", "sightQuestion", "sightAnswer", "sightChange"} {
+	for _, name := range []string{"subscribe", "reply", "message", "refusal", "policy", "sightQuestion", "sightAnswer", "sightChange", "stats"} {
 		if !slices.Contains(shown, name) {
 			t.Errorf("no example of %s", name)
 		}

@@ -92,7 +92,7 @@ func edgePermissions(n subjects.Names) Permissions {
 func backendPermissions(n subjects.Names) Permissions {
 	p := Permissions{
 		// Questions of the fanout are answered to its inbox.
-		Publish:   []string{n.SightChanged(), inboxes(Fanout)},
+		Publish:   []string{n.SightChanged(), inboxes(Fanout), n.Stats()},
 		Subscribe: []string{n.Sight()},
 	}
 	for _, op := range subjects.Ops {
@@ -105,7 +105,7 @@ func backendPermissions(n subjects.Names) Permissions {
 }
 
 func ledgerPermissions(n subjects.Names) Permissions {
-	var p Permissions
+	p := Permissions{Publish: []string{inboxes(Backend), inboxes(Operator)}, Subscribe: []string{n.Stats()}}
 	for shard := range n.Shards() {
 		for _, stream := range []string{n.LogStream(shard), n.BeatsStream(shard)} {
 			p.Publish = append(p.Publish, reading(stream)...)

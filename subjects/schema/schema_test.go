@@ -163,7 +163,7 @@ func TestTheFieldsAreThoseOfTheTypes(t *testing.T) {
 	for name, value := range map[string]any{
 		"request": subjects.Request{}, "unsubscribe": subjects.Request{}, "view": subjects.View{}, "position": subjects.Position{},
 		"reply": subjects.Reply{}, "policy": subjects.Policy{}, "status": subjects.ManualStatus{},
-		"sight-question": subjects.SightQuestion{}, "sight-answer": subjects.SightAnswer{}, "sight-change": subjects.SightChange{},
+		"sight-question": subjects.SightQuestion{}, "sight-answer": subjects.SightAnswer{}, "sight-change": subjects.SightChange{}, "stats": subjects.Stats{},
 	} {
 		if got, want := keys(t, name, "properties"), fieldsOf(reflect.TypeOf(value)); !sameSet(got, want) {
 			t.Errorf("%s: %v, the type has %v", name, got, want)
@@ -233,6 +233,11 @@ func TestWhatTheFabricNeverSends(t *testing.T) {
 		"sight-question": {`{}`, `{"viewer":"a","targets":[]}`, `{"viewer":"a","targets":[""]}`},
 		"sight-answer":   {`{}`, `{"sights":["all"]}`, `{"sights":[null]}`, `{"sights":[]}`},
 		"sight-change":   {`{}`, `{"viewer":""}`, `{"user":"a"}`, `{"viewer":"a","user":"b"}`, `null`},
+		"stats": {
+			`{}`, `null`, `{"as_of":"2026-01-01T00:00:00Z","shards":null,"shards_total":1,"online":0,"active":0,"definition":"1","today":[]}`,
+			`{"as_of":"2026-01-01T00:00:00Z","shards":[0],"shards_total":1,"online":-1,"active":0,"definition":"1","today":[]}`,
+			`{"as_of":"2026-01-01T00:00:00Z","shards":[0],"shards_total":1,"online":0,"active":0,"definition":"1","today":[{"zone":"UTC","date":"1.1.2026","measures":{}}]}`,
+		},
 	} {
 		for _, body := range bodies {
 			if verdict(t, get(name), body) == nil {

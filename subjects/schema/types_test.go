@@ -150,6 +150,18 @@ func TestWhatTheTypesWriteValidates(t *testing.T) {
 		}
 		return c
 	}), subjects.DecodeSightChange)
+	holds(t, "stats", rapid.Custom(func(t *rapid.T) subjects.Stats {
+		number := rapid.IntRange(0, 1e9)
+		s := subjects.Stats{
+			AsOf: anInstant.Draw(t, "as of"), Shards: rapid.SliceOfDistinct(rapid.IntRange(0, 9), rapid.ID).Draw(t, "shards"), ShardsTotal: 10,
+			Online: number.Draw(t, "online"), Active: number.Draw(t, "active"), Definition: "1", Today: []subjects.StatsToday{},
+		}
+		if rapid.Bool().Draw(t, "counted") {
+			count := subjects.StatsCount{Users: number.Draw(t, "users"), Seconds: subjects.Seconds(rapid.Int64Range(0, 1e15).Draw(t, "ms"))}
+			s.Today = append(s.Today, subjects.StatsToday{Zone: "UTC", Date: "2026-01-01", Measures: map[string]subjects.StatsCount{"connected": count}})
+		}
+		return s
+	}), subjects.DecodeStats)
 	for _, op := range subjects.PolicyOps {
 		holds(t, "policy-request#/$defs/"+string(op), requestOf(op), func(b []byte) (subjects.PolicyRequest, error) { return subjects.DecodePolicyRequest(op, b) })
 	}

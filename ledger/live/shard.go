@@ -1,0 +1,167 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/feed"
+	"github.com/rollcall-io/rollcall/internal/retry"
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/interval"
+	"github.com/rollcall-io/rollcall/ledger/raw"
+	"github.com/rollcall-io/rollcall/ledger/store"
+)
+
+// Pauses before something is tried again.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 15 * time.Second
+)
+
+// A shard is followed by one goroutine that owns its books. A transaction runs beside it,
+// one at a time.
+type shard struct {
+	*Ledger
+	fabric fabric.Fabric
+	number int
+	source string // names its checkpoints
+	label  string // in metrics
+	log    *slog.Logger
+
+	asks    chan chan<- figures
+	keeping atomic.Bool // somebody takes what asks
+	reset   bool        // what the checkpoint knows was lost
+}
+
+func newShard(l *Ledger, f fabric.Fabric, number int) *shard {
+	return &shard{
+		Ledger: l, fabric: f, number: number, source: f.LogStream(number), label: strconv.Itoa(number),
+		log: l.cfg.Logger.With("shard", number), asks: make(chan chan<- figures),
+	}
+}
+
+// run keeps the shard's books until ctx ends, whatever happens.
+func (s *shard) run(ctx context.Context) error {
+	for attempt := 0; ; attempt++ {
+		begun := time.Now()
+		err := s.keep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, store.ErrOvertaken):
+			s.metrics.overtook.WithLabelValues(s.label).Inc()
+			s.log.Warn("another ledger follows this shard; standing by until it stops", "patience", s.cfg.Patience)
+			s.reset = false // the other's checkpoint is as good as any
+			s.standBy(ctx)
+			attempt = 0
+		case errors.As(err, new(*feed.RollbackError)):
+			s.rebuild("the stream has lost what was read", err)
+			attempt = 0
+		default:
+			s.log.Warn("following the shard", "err", err)
+		}
+		if time.Since(begun) > lastPause {
+			attempt = 0
+		}
+		if !retry.Pause(ctx, retry.Backoff(attempt, firstPause, lastPause, rand.Int64N)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// rebuild has the streams read from their start again.
+func (s *shard) rebuild(why string, err error) {
+	s.reset = true
+	s.metrics.rebuilds.WithLabelValues(s.label).Inc()
+	s.log.Error("reading the streams from their start again: "+why, "err", err)
+}
+
+// standBy waits until no checkpoint has come for a while.
+func (s *shard) standBy(ctx context.Context) {
+	s.metrics.standby.WithLabelValues(s.label).Set(1)
+	defer s.metrics.standby.WithLabelValues(s.label).Set(0)
+	newest, since := int64(0), time.Now()
+	for time.Since(since) < s.cfg.Patience {
+		if c, err := s.store.Checkpoint(ctx, s.cfg.Definition.Version, s.source); err != nil || c.Revision != newest {
+			newest, since = c.Revision, time.Now() // a database that is away says nothing of the other
+		}
+		if !retry.Pause(ctx, s.cfg.Patience/6) {
+			return
+		}
+	}
+	s.log.Warn("the other ledger has stopped; taking the shard over")
+}
+
+// keep goes on from the checkpoint.
+func (s *shard) keep(ctx context.Context) error {
+	k, err := s.load(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	steps := make(chan raw.Step)
+	group.Go(func() error {
+		return raw.Follow(ctx, s.js, s.fabric.Names, s.number, k.position, func(step raw.Step) error {
+			select {
+			case steps <- step:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	group.Go(func() error {
+		s.keeping.Store(true)
+		defer s.keeping.Store(false)
+		return newClerk(s, k).work(ctx, steps)
+	})
+	return group.Wait()
+}
+
+// load makes the definition known and reads the checkpoint.
+func (s *shard) load(ctx context.Context) (*books, error) {
+	if err := s.store.Define(ctx, s.cfg.Definition); err != nil {
+		return nil, err
+	}
+	checkpoint, err := s.store.Checkpoint(ctx, s.cfg.Definition.Version, s.source)
+	if err != nil {
+		return nil, err
+	}
+	if checkpoint.Revision > 0 && !s.reset {
+		k, err := restore(s.fabric.Names, s.cfg, s.zones, checkpoint)
+		if err == nil {
+			s.log.Info("going on", "log", k.position.Log, "beats", k.position.Beats, "sessions", k.builder.Sessions())
+			return k, nil
+		}
+		s.rebuild("the checkpoint cannot be used", err)
+	}
+	k, err := newBooks(s.fabric.Names, s.cfg, s.zones)
+	if err != nil {
+		return nil, err
+	}
+	k.revision = checkpoint.Revision
+	return k, nil
+}
+
+// stored are the shard's rows that have an instant within bounds.
+func (s *shard) stored(ctx context.Context) func(interval.Interval) ([]ledger.Session, error) {
+	return func(bounds interval.Interval) (list []ledger.Session, err error) {
+		for row, err := range s.store.Sessions(ctx, store.Query{Definition: s.cfg.Definition.Version, Bounds: bounds}) {
+			if err != nil {
+				return nil, err
+			}
+			if s.fabric.Shard(row.User) == s.number {
+				list = append(list, row)
+			}
+		}
+		return list, nil
+	}
+}

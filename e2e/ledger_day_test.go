@@ -13,24 +13,28 @@ import (
 	"github.com/rollcall-io/rollcall/e2e"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/live"
 )
 
 // TestLedgerOfADay plays a day of the trace through the whole fabric. The ledger that
 // followed it live and the one that is built from the streams afterwards are equal.
 func TestLedgerOfADay(t *testing.T) {
+	zones := []string{"UTC", "Asia/Kolkata", "America/New_York"} // midnight at 0, 18:30 and 5 UTC
 	events := readTrace(t, "testdata/irc-netsplit-1d.csv")
 	lab.Bubble(t, func(t *testing.T) {
 		f := e2e.New(t, e2e.Options{Shards: 2})
 		f.StartKeeper()
-		stop := keepBooks(t, f)
+		s := openLedger(t)
+		f.StartLedger(&e2e.Database{Store: s}, live.Config{Definition: onlineTime, Zones: zones, Interval: time.Minute})
 		leave := playTrace(t, f, events)
 		f.At(f.Now() + 5*time.Minute)
 		leave()
-		live := stop()
-		rebuilt := rebuild(t, f)
-		rebuilt.mustEqual(live)
-		rebuilt.mustEqual(rebuildCrashing(t, f, 1))
-		t.Logf("%d sessions, %d rows live, %d heartbeats, connected %s, active %s, in quarantine %d", len(live.rows), live.revised,
-			live.beats, live.total(ledger.Connected), live.total(ledger.Active), len(live.rejected))
+		settle(f)
+		kept := stored(t, s, "1")
+		rebuilt := rebuild(t, f, onlineTime)
+		rebuilt.mustEqual(kept)
+		mustAddUp(t, s, "1", zones...)
+		t.Logf("%d sessions, %d heartbeats, connected %s, active %s, in quarantine %d", len(kept.rows), rebuilt.beats,
+			kept.total(ledger.Connected), kept.total(ledger.Active), len(kept.rejected))
 	})
 }

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,9 +12,9 @@ import (
 	"github.com/rollcall-io/rollcall/e2e"
 	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/internal/lab"
-	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/archive"
 	"github.com/rollcall-io/rollcall/ledger/interval"
+	"github.com/rollcall-io/rollcall/ledger/live"
 	"github.com/rollcall-io/rollcall/ledger/raw"
 	rebuilder "github.com/rollcall-io/rollcall/ledger/rebuild"
 	"github.com/rollcall-io/rollcall/ledger/store"
@@ -23,8 +22,6 @@ import (
 
 // plainly is the pseudonym of those who hide nothing.
 func plainly(device string) string { return device }
-
-var allTime = interval.Interval{From: interval.Earliest, To: interval.Latest}
 
 // rebuildAll rebuilds the whole time of a fabric into a new store.
 func rebuildAll(t *testing.T, source rebuilder.Source) (store.Store, error) {
@@ -47,24 +44,7 @@ func rebuildStored(t *testing.T, source rebuilder.Source) *books {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &books{t: t, rows: make(map[string]ledger.Session)}
-	for x, err := range s.Sessions(t.Context(), store.Query{Definition: onlineTime.Version, Bounds: allTime}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(x.Intervals) == 0 {
-			x.Intervals = nil
-		}
-		k.rows[x.ID] = x
-	}
-	for r, err := range s.Quarantined(t.Context(), store.QuarantineQuery{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := json.Marshal(r.Rejected)
-		k.rejected = append(k.rejected, string(text))
-	}
-	return k
+	return stored(t, s, onlineTime.Version)
 }
 
 // archiveAll archives what the streams hold.
@@ -105,7 +85,8 @@ func TestLedgerRebuilt(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		f := e2e.New(t, e2e.Options{Shards: 2})
 		f.StartKeeper()
-		stop := keepBooks(t, f)
+		kept := openLedger(t)
+		f.StartLedger(&e2e.Database{Store: kept}, live.Config{Definition: onlineTime})
 		cut, other := f.StartEdge("g1"), f.StartEdge("g2")
 		var devices []*e2e.Device
 		for i := range 12 {
@@ -127,13 +108,14 @@ func TestLedgerRebuilt(t *testing.T) {
 		f.At(100 * time.Minute) // longer than the lateness
 		cut.Link.Heal()
 		f.At(130 * time.Minute)
-		live := stop()
-		if len(live.rejected) == 0 || len(live.rows) < 13 {
-			t.Errorf("%d rows, %d refused: the scene shows too little", len(live.rows), len(live.rejected))
+		settle(f)
+		followed := stored(t, kept, onlineTime.Version)
+		if len(followed.rejected) == 0 || len(followed.rows) < 13 {
+			t.Errorf("%d rows, %d refused: the scene shows too little", len(followed.rows), len(followed.rejected))
 		}
 		streams, archived := rebuilder.Stream(f.JS, f.Names.Names, plainly), rebuilder.Archive(archiveAll(t, f))
-		rebuildStored(t, streams).mustEqual(live)
-		rebuildStored(t, archived).mustEqual(live)
+		rebuildStored(t, streams).mustEqual(followed)
+		rebuildStored(t, archived).mustEqual(followed)
 
 		// What was trimmed cannot be rebuilt from the streams, but from the archive.
 		log, err := f.JS.Stream(t.Context(), f.Names.LogStream(0))
@@ -146,6 +128,6 @@ func TestLedgerRebuilt(t *testing.T) {
 		if _, err := rebuildAll(t, streams); !errors.Is(err, rebuilder.ErrGone) {
 			t.Errorf("half of the log is gone: %v", err)
 		}
-		rebuildStored(t, archived).mustEqual(live)
+		rebuildStored(t, archived).mustEqual(followed)
 	})
 }

@@ -1,14 +1,11 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
+	"iter"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +14,11 @@ import (
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/interval"
+	"github.com/rollcall-io/rollcall/ledger/live"
 	"github.com/rollcall-io/rollcall/ledger/raw"
+	"github.com/rollcall-io/rollcall/ledger/report"
 	"github.com/rollcall-io/rollcall/ledger/session"
+	"github.com/rollcall-io/rollcall/ledger/store"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -30,182 +30,93 @@ var onlineTime = ledger.Definition{
 
 // books are the rows and refusals of all shards.
 type books struct {
-	t  *testing.T
-	mu sync.Mutex
-
+	t        *testing.T
 	rows     map[string]ledger.Session
 	rejected []string
-	revised  int
 	beats    int
 }
 
+func newBooks(t *testing.T) *books { return &books{t: t, rows: make(map[string]ledger.Session)} }
+
 func (k *books) row(s ledger.Session, _ bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	before, known := k.rows[s.ID]
-	if known && s.Revision < before.Revision {
-		k.t.Errorf("the revision of %s went back from %d to %d", s.ID, before.Revision, s.Revision)
+	if k.rows[s.ID] = s; len(s.Intervals) == 0 {
+		delete(k.rows, s.ID) // withdrawn
 	}
-	k.rows[s.ID] = s
-	k.revised++
 }
 
 func (k *books) reject(r ledger.Rejected) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	text, _ := json.Marshal(r)
+	text, err := json.Marshal(r)
+	if err != nil {
+		k.t.Error(err)
+	}
 	k.rejected = append(k.rejected, string(text))
 }
 
-// A ledger of one shard, as a process that follows its streams has it.
-type accounts struct {
-	*books
-	*session.Builder
-	*raw.Decoder
-	live bool
-}
-
-func (k *books) open(names subjects.Names, live bool) *accounts {
-	b, err := session.New(session.Config{Definition: onlineTime, Session: k.row, Reject: k.reject})
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	return &accounts{k, b, raw.New(names, onlineTime.Lateness, raw.Into(b, k.reject)), live}
-}
-
-func (a *accounts) take(s raw.Step) error {
-	for _, m := range s.Msgs {
-		a.Decoder.Add(m)
-		if m.Beats {
-			_, list, _ := subjects.DecodeBeats(m.Data)
-			a.mu.Lock()
-			a.books.beats += len(list)
-			a.mu.Unlock()
-		}
-	}
-	a.Advance(s.Watermark)
-	if a.live {
-		a.Publish()
-	}
-	if s.Ended && !a.live {
-		return raw.ErrStop
-	}
-	return nil
-}
-
-// close gives the last word.
-func (a *accounts) close() {
-	a.Decoder.Flush()
-	a.Builder.Flush()
-}
-
-// keepBooks follows all shards live until stop is called, which returns the books.
-func keepBooks(t *testing.T, f *e2e.Fabric) (stop func() *books) {
-	k := &books{t: t, rows: make(map[string]ledger.Session)}
-	ctx, cancel := context.WithCancel(t.Context())
-	var all []*accounts
-	var running sync.WaitGroup
+// rebuild makes the books from the streams.
+func rebuild(t *testing.T, f *e2e.Fabric, d ledger.Definition) *books {
+	t.Helper()
+	k := newBooks(t)
 	for shard := range f.Names.Shards() {
-		a := k.open(f.Names.Names, true)
-		all = append(all, a)
-		running.Go(func() {
-			if err := raw.Follow(ctx, f.JS, f.Names.Names, shard, raw.Position{}, a.take); err != nil && ctx.Err() == nil {
-				t.Errorf("shard %d: %v", shard, err)
-			}
-		})
-	}
-	t.Cleanup(func() { cancel(); running.Wait() })
-	return func() *books {
-		cancel()
-		running.Wait()
-		for _, a := range all {
-			a.close()
-		}
-		return k
-	}
-}
-
-// rebuild makes the books again from the streams.
-func rebuild(t *testing.T, f *e2e.Fabric) *books {
-	k := &books{t: t, rows: make(map[string]ledger.Session)}
-	for shard := range f.Names.Shards() {
-		a := k.open(f.Names.Names, false)
-		if err := raw.Follow(t.Context(), f.JS, f.Names.Names, shard, raw.Position{}, a.take); err != nil {
+		b, err := session.New(session.Config{Definition: d, Session: k.row, Reject: k.reject})
+		if err != nil {
 			t.Fatal(err)
 		}
-		a.close()
-	}
-	return k
-}
-
-// rebuildCrashing does so in processes that are killed at random: each goes on from
-// what the one before had saved, state and positions and rows together.
-func rebuildCrashing(t *testing.T, f *e2e.Fabric, seed uint64) *books {
-	random := rand.New(rand.NewPCG(seed, 0))
-	k := &books{t: t, rows: make(map[string]ledger.Session)}
-	crashes := 0
-	for shard := range f.Names.Shards() {
-		a := k.open(f.Names.Names, false)
-		saved := a.save(t, raw.Position{})
-		for killed := true; killed; {
-			killed = false
-			err := raw.Follow(t.Context(), f.JS, f.Names.Names, shard, saved.position, func(s raw.Step) error {
-				if crashes < 30 && random.IntN(3) == 0 { // amid the step
-					s.Msgs = s.Msgs[:random.IntN(len(s.Msgs)+1)]
-					s.Ended = false
-					killed = true
+		decoder := raw.New(f.Names.Names, d.Lateness, raw.Into(b, k.reject))
+		err = raw.Follow(t.Context(), f.JS, f.Names.Names, shard, raw.Position{}, func(s raw.Step) error {
+			for _, m := range s.Msgs {
+				decoder.Add(m)
+				if m.Beats {
+					_, list, _ := subjects.DecodeBeats(m.Data)
+					k.beats += len(list)
 				}
-				err := a.take(s)
-				if killed {
-					crashes++
-					return errKilled
-				}
-				saved = a.save(t, s.Position)
-				return err
-			})
-			if err != nil && !killed {
-				t.Fatal(err)
 			}
-			if killed {
-				a = k.reopen(f.Names.Names, saved)
+			b.Advance(s.Watermark)
+			if s.Ended {
+				return raw.ErrStop
 			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		a.close()
+		b.Publish()
 	}
-	t.Logf("killed %d times", crashes)
 	return k
 }
 
-var errKilled = errors.New("killed")
-
-// A save is what a process stores in one transaction.
-type save struct {
-	position         raw.Position
-	builder, decoder []byte
-	rows             map[string]ledger.Session
-	rejected         []string
-}
-
-func (a *accounts) save(t *testing.T, p raw.Position) save {
-	decoder, err := a.Decoder.Snapshot()
+// openLedger opens a store for the ledger of a test.
+func openLedger(t *testing.T) *store.SQL {
+	t.Helper()
+	s, err := store.Open(t.Context(), ledgerPlace(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return save{p, a.Builder.Snapshot(), decoder, maps.Clone(a.rows), slices.Clone(a.rejected)}
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
-func (k *books) reopen(names subjects.Names, s save) *accounts {
-	k.rows, k.rejected = maps.Clone(s.rows), slices.Clone(s.rejected)
-	b, err := session.Restore(session.Config{Definition: onlineTime, Session: k.row, Reject: k.reject}, s.builder)
-	if err != nil {
-		k.t.Fatal(err)
+// stored reads the books of a store.
+func stored(t *testing.T, s store.Store, version string) *books {
+	t.Helper()
+	k := newBooks(t)
+	for row, err := range s.Sessions(t.Context(), store.Query{Definition: version, Bounds: always}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.row(row, true)
 	}
-	d := raw.New(names, onlineTime.Lateness, raw.Into(b, k.reject))
-	if err := d.Restore(s.decoder); err != nil {
-		k.t.Fatal(err)
+	for r, err := range s.Quarantined(t.Context(), store.QuarantineQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Definition == version {
+			k.reject(r.Rejected)
+		}
 	}
-	return &accounts{k, b, d, false}
+	return k
 }
+
+var always = interval.Interval{From: interval.Earliest, To: interval.Latest}
 
 // mustEqual compares rows to the millisecond, revisions included, and the quarantines.
 func (k *books) mustEqual(live *books) {
@@ -221,9 +132,8 @@ func (k *books) mustEqual(live *books) {
 	}
 	slices.Sort(k.rejected)
 	slices.Sort(live.rejected)
-	// A session as a whole is refused at each of its last words; the newest counts.
-	if a, b := slices.Compact(live.rejected), slices.Compact(k.rejected); !slices.Equal(a, b) {
-		k.t.Errorf("live quarantine %d: %v\nrebuilt %d: %v", len(a), a, len(b), b)
+	if !slices.Equal(live.rejected, k.rejected) {
+		k.t.Errorf("live quarantine %d: %v\nrebuilt %d: %v", len(live.rejected), live.rejected, len(k.rejected), k.rejected)
 	}
 }
 
@@ -238,6 +148,38 @@ func (k *books) total(m ledger.Measure) (sum time.Duration) {
 	return sum
 }
 
+// mustAddUp computes the daily totals again from the stored sessions.
+func mustAddUp(t *testing.T, s store.Store, version string, zones ...string) {
+	t.Helper()
+	for _, name := range zones {
+		zone, err := interval.LoadZone(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []ledger.Measure{ledger.Connected, ledger.Foreground, ledger.Active} {
+			got := all(t, s.Daily(t.Context(), store.DailyKey{Definition: version, Zone: name, Measure: m}, -1e5, 1e5))
+			want := all(t, report.Daily(t.Context(), s, report.Query{Definition: version, Zone: zone, Measure: m, Bounds: always}))
+			if !slices.Equal(got, want) || len(want) == 0 {
+				t.Errorf("%s in %s:\nstored  %v\nadds up %v", m, name, got, want)
+			}
+		}
+	}
+}
+
+func all[T any](t *testing.T, seq iter.Seq2[T, error]) (list []T) {
+	t.Helper()
+	for x, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// settle lets nothing but time pass, until every session is final and in the store.
+func settle(f *e2e.Fabric) { f.At(f.Now() + onlineTime.Lateness*5/4 + 5*time.Minute) }
+
 // TestLedgerOfACutEdge cuts an edge off for ten minutes while devices come, change and
 // go; what it delivers late is in the live ledger as in a rebuilt one, and the sessions
 // that went on have no hole.
@@ -245,56 +187,68 @@ func TestLedgerOfACutEdge(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		f := e2e.New(t, e2e.Options{Shards: 2})
 		f.StartKeeper()
-		stop := keepBooks(t, f)
-		e := f.StartEdge("g1")
-		var devices []*e2e.Device
-		for i := range 20 {
-			devices = append(devices, f.Connect(e, fmt.Sprintf("u%02d", i), "phone"))
-		}
-		f.At(5 * time.Minute)
-		e.Link.Cut()
-		f.At(8 * time.Minute)
-		for i, d := range devices[:10] {
-			switch {
-			case i < 3:
-				d.Close()
-			case i < 6:
-				d.Silence()
-			default:
-				if err := d.SetState(edge.State{Foreground: i%2 == 0}); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		f.Connect(e, "late", "phone")
-		f.At(15 * time.Minute)
-		e.Link.Heal()
-		f.At(30 * time.Minute)
-		live := stop()
-		rebuilt := rebuild(t, f)
-		rebuilt.mustEqual(live)
-		for seed := range uint64(5) {
-			rebuilt.mustEqual(rebuildCrashing(t, f, seed))
-		}
-		if len(live.rows) != 21 {
-			t.Errorf("%d sessions", len(live.rows))
-		}
-		if len(live.rejected) > 0 {
-			t.Errorf("in quarantine: %v", live.rejected)
-		}
-		for _, s := range live.rows {
-			set, want := s.Intervals[ledger.Connected], 29*time.Minute
-			switch {
-			case s.User < "u06":
-				want = 7 * time.Minute
-			case s.User == "late":
-				want = 0
-			}
-			if length := time.Duration(interval.Total(set)) * time.Millisecond; len(set) != 1 || length < want || length > want+90*time.Second && s.User != "late" {
-				t.Errorf("%s was connected %s: %v", s.User, length, set)
-			}
-		}
+		s := openLedger(t)
+		f.StartLedger(&e2e.Database{Store: s}, live.Config{Definition: onlineTime})
+		cutEdge(f)
+		settle(f)
+		kept := stored(t, s, "1")
+		rebuild(t, f, onlineTime).mustEqual(kept)
+		mustAddUp(t, s, "1", "UTC")
+		checkCutEdge(kept)
 	})
+}
+
+// cutEdge is half an hour of twenty devices, amid which their edge is cut off for ten
+// minutes.
+func cutEdge(f *e2e.Fabric) {
+	begin := f.Now()
+	at := func(d time.Duration) { f.At(begin + d) }
+	e := f.StartEdge("g1")
+	var devices []*e2e.Device
+	for i := range 20 {
+		devices = append(devices, f.Connect(e, fmt.Sprintf("u%02d", i), "phone"))
+	}
+	at(5 * time.Minute)
+	e.Link.Cut()
+	at(8 * time.Minute)
+	for i, d := range devices[:10] {
+		switch {
+		case i < 3:
+			d.Close()
+		case i < 6:
+			d.Silence()
+		default:
+			if err := d.SetState(edge.State{Foreground: i%2 == 0}); err != nil {
+				f.T.Error(err)
+			}
+		}
+	}
+	devices = append(devices, f.Connect(e, "late", "phone"))
+	at(15 * time.Minute)
+	e.Link.Heal()
+	at(30 * time.Minute)
+	for _, d := range devices {
+		d.Close()
+	}
+}
+
+func checkCutEdge(k *books) {
+	k.t.Helper()
+	if len(k.rows) != 21 || len(k.rejected) > 0 {
+		k.t.Errorf("%d sessions, in quarantine: %v", len(k.rows), k.rejected)
+	}
+	for _, s := range k.rows {
+		set, want := s.Intervals[ledger.Connected], 29*time.Minute
+		switch {
+		case s.User < "u06":
+			want = 7 * time.Minute
+		case s.User == "late":
+			want = 0
+		}
+		if length := time.Duration(interval.Total(set)) * time.Millisecond; len(set) != 1 || length < want || length > want+90*time.Second && s.User != "late" {
+			k.t.Errorf("%s was connected %s: %v", s.User, length, set)
+		}
+	}
 }
 
 // TestLedgerOfASession lets a session go on over a reconnect to another edge.
@@ -302,7 +256,8 @@ func TestLedgerOfASession(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		f := e2e.New(t, e2e.Options{Shards: 1})
 		f.StartKeeper()
-		stop := keepBooks(t, f)
+		books := openLedger(t)
+		f.StartLedger(&e2e.Database{Store: books}, live.Config{Definition: onlineTime})
 		own := edge.Session{ID: "tab-7", Client: edge.Client{Type: "web", Version: "3", Region: "eu"}}
 		state := edge.State{Foreground: true, Active: true}
 		for i, id := range []string{"g1", "g2"} {
@@ -322,12 +277,12 @@ func TestLedgerOfASession(t *testing.T) {
 				c.Close()
 			}
 		}
-		f.At(f.Now() + 5*time.Minute)
-		live := stop()
-		rebuild(t, f).mustEqual(live)
-		s := live.rows["tab-7"]
-		if len(live.rows) != 1 || s.Client != (ledger.Client{Type: "web", Version: "3", Region: "eu"}) || s.Ended != ledger.KindClose {
-			t.Errorf("rows %v", live.rows)
+		settle(f)
+		kept := stored(t, books, "1")
+		rebuild(t, f, onlineTime).mustEqual(kept)
+		s := kept.rows["tab-7"]
+		if len(kept.rows) != 1 || s.Client != (ledger.Client{Type: "web", Version: "3", Region: "eu"}) || s.Ended != ledger.KindClose {
+			t.Errorf("rows %v", kept.rows)
 		}
 		if set := s.Intervals[ledger.Connected]; len(set) != 1 {
 			t.Errorf("connected %v, want one stretch", set)

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package union_test
+package rebuild
 
 import "time"
 

@@ -194,7 +194,7 @@ func (s *SQL) Definitions(ctx context.Context) (all []Defined, err error) {
 		d.Definition, err = definition.Parse([]byte(body))
 		return d, err
 	}
-	for d, err := range stream(ctx, s, query, "select hash, body, used = 0 from definitions order by used desc, version desc") {
+	for d, err := range stream(ctx, s, query, "select hash, body, used = 0 from definitions order by used desc, version") {
 		if err != nil {
 			return nil, err
 		}

@@ -188,7 +188,7 @@ func (a asking) question(ctx context.Context, std console) (s *opened, d ledger.
 		s.Close()
 		return nil, d, q, err
 	}
-	if doubt := doubtOf(made, d.Version, q.Bounds); doubt != "" {
+	if doubt := doubtOf(made, d.Version, q.Bounds, q.Zone); doubt != "" {
 		fmt.Fprintln(std.err, "WARNING:", doubt)
 	}
 	return s, d, q, nil

@@ -64,7 +64,7 @@ func (c *ledgerRebuildCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer done()
-	if err := note(ctx, s, "rebuild", "", fmt.Sprintf("%s under %s, from the %s", spell(bounds), d.Version, c.Source)); err != nil {
+	if err := note(ctx, s, "rebuild", "", fmt.Sprintf("%s under %s, from the %s", spell(bounds, zones[0]), d.Version, c.Source)); err != nil {
 		return err
 	}
 	sum, err := rebuild.Run(ctx, rebuild.Config{
@@ -78,7 +78,7 @@ func (c *ledgerRebuildCmd) Run(ctx context.Context, std console) error {
 	case err != nil:
 		return wrongly(err)
 	}
-	c.say(std, bounds, sum)
+	c.say(std, spell(bounds, zones[0]), sum)
 	return nil
 }
 
@@ -150,8 +150,8 @@ func (c *ledgerRebuildCmd) source(ctx context.Context, std console) (source rebu
 	return rebuild.Stream(js, f.Names, key.Device), nc.Close, nil
 }
 
-func (c *ledgerRebuildCmd) say(std console, bounds interval.Interval, sum rebuild.Summary) {
-	fmt.Fprintf(std.err, "%s under %s: %d events read, %d sessions new or corrected, %d refused", spell(bounds), sum.Version, sum.Events, sum.Sessions, sum.Rejected)
+func (c *ledgerRebuildCmd) say(std console, period string, sum rebuild.Summary) {
+	fmt.Fprintf(std.err, "%s under %s: %d events read, %d sessions new or corrected, %d refused", period, sum.Version, sum.Events, sum.Sessions, sum.Rejected)
 	if sum.Forgotten > 0 {
 		fmt.Fprintf(std.err, ", %d of forgotten users left out", sum.Forgotten)
 	}
@@ -165,19 +165,19 @@ func (c *ledgerRebuildCmd) say(std console, bounds interval.Interval, sum rebuil
 	if sum.Ends != 0 {
 		fmt.Fprintf(std.err, "the %s was read as of %s: what comes late may still change the last of the period\n", c.Source, spellTime(sum.Ends))
 	}
-	fmt.Fprintf(std.err, "'rollcall ledger report --definition %s' shows the figures, 'rollcall ledger reconcile --against %[1]s' compares them\n", sum.Version)
+	fmt.Fprintf(std.err, "figures:    rollcall ledger report --definition %s\ncomparison: rollcall ledger reconcile --against %[1]s\n", sum.Version)
 }
 
-// spell writes a period, and days as days.
-func spell(b interval.Interval) string { return spellTime(b.From) + " to " + spellTime(b.To) }
-
-func spellTime(ms int64) string {
-	t := time.UnixMilli(ms).UTC()
-	if t.Equal(t.Truncate(24 * time.Hour)) {
-		return t.Format(time.DateOnly)
+// spell writes a period: as days of the zone, if it is of whole ones.
+func spell(b interval.Interval, z *interval.Zone) string {
+	from, to := z.Date(b.From), z.Date(b.To)
+	if z.Start(from) != b.From || z.Start(to) != b.To {
+		return spellTime(b.From) + " to " + spellTime(b.To)
 	}
-	return t.Format(time.RFC3339)
+	return fmt.Sprintf("%s to before %s (%s)", from, to, z.Name())
 }
+
+func spellTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
 // rebuildProgress shows how far a rebuild is: a bar for those who watch, else a line now
 // and then.

@@ -49,7 +49,7 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	for _, version := range []string{d.Version, there.Version} {
-		if doubt := doubtOf(made, version, bounds); doubt != "" {
+		if doubt := doubtOf(made, version, bounds, q.Zone); doubt != "" {
 			return fmt.Errorf("%w: %s", errUsage, doubt)
 		}
 	}
@@ -70,14 +70,14 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	case err != nil:
 		return err
 	case r.apart == 0:
-		fmt.Fprintf(std.err, "%d days and sessions agree within %v, %s, under %s and %s\n", r.compared, time.Duration(c.Threshold), spell(bounds), r.here, r.there)
+		fmt.Fprintf(std.err, "%d days and sessions agree within %v, %s, under %s and %s\n", r.compared, time.Duration(c.Threshold), spell(bounds, q.Zone), r.here, r.there)
 		return nil
 	case !r.keep:
 		return fmt.Errorf("%w: %d of %d days and sessions by more than %v, %s, under %s and %s, whose rules differ", errApart,
-			r.apart, r.compared, time.Duration(c.Threshold), spell(bounds), r.here, r.there)
+			r.apart, r.compared, time.Duration(c.Threshold), spell(bounds, q.Zone), r.here, r.there)
 	}
 	return fmt.Errorf("%w: %d of %d days and sessions by more than %v, %s, under %s and %s; 'rollcall ledger quarantine list --rule %s' keeps them", errApart,
-		r.apart, r.compared, time.Duration(c.Threshold), spell(bounds), r.here, r.there, ledger.RuleRebuilt)
+		r.apart, r.compared, time.Duration(c.Threshold), spell(bounds, q.Zone), r.here, r.there, ledger.RuleRebuilt)
 }
 
 // against finds what to compare with, and the period.
@@ -181,11 +181,11 @@ func storeQuery(version string, bounds interval.Interval) store.Query {
 }
 
 // doubtOf says why figures of a version may be missing in a period; empty if none are.
-func doubtOf(made []store.Rebuild, version string, bounds interval.Interval) string {
+func doubtOf(made []store.Rebuild, version string, bounds interval.Interval, z *interval.Zone) string {
 	for _, r := range made {
 		if overlap := r.Bounds.Clip(bounds); r.Definition == version && r.Finished.IsZero() && !overlap.Empty() {
 			return fmt.Sprintf("figures of %s are missing: its rebuild of %s from the %s is not finished; run it again, it goes on where it was",
-				version, spell(r.Bounds), r.Source)
+				version, spell(r.Bounds, z), r.Source)
 		}
 	}
 	return ""

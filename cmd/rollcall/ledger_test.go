@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/rollcall-io/rollcall/ledger/report"
+	"github.com/rollcall-io/rollcall/ledger/store"
 )
 
 // A history with two tabs, a night, an application that left the foreground, and lines
@@ -158,6 +160,44 @@ func TestLedgerImportedTwice(t *testing.T) {
 	}
 	if after := ledgerSays(t, dir, "report", "--by", "user,device,day", "--sum", "--format", "csv"); after != before {
 		t.Errorf("%s, then %s", before, after)
+	}
+}
+
+// Daily totals, once kept, follow imports and releases, and an import twice is one.
+func TestLedgerTotalsAreKept(t *testing.T) {
+	dir := ledgerOf(t, history, "--cap", "0")
+	ledgerSays(t, dir, "totals", "--zone", "Europe/Berlin")
+	long := "2026-01-01T00:00:00Z,eve,d,open\n2026-01-20T00:00:00Z,eve,d,close\n"
+	more := writeTrace(t, "2026-07-29T10:25:00Z,ann,tab3,open\n2026-07-29T10:40:00Z,ann,tab3,close\n"+long)
+	for range 2 {
+		ledgerSays(t, dir, "import", more, "--cap", "0")
+	}
+	kept := func() (lines []string) {
+		s, err := store.Open(t.Context(), filepath.Join(dir, "ledger.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		key := store.DailyKey{Definition: "1,cap=0s", Zone: "Europe/Berlin", Measure: "connected"}
+		for d, err := range s.Daily(t.Context(), key, 0, 100_000) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, fmt.Sprint(d.User, " ", d.Date, " ", d.Union/1000, " ", d.Sum/1000))
+		}
+		return lines
+	}
+	want := []string{"ann 2026-07-29 2400 3300", "bob 2026-07-29 600 600", "bob 2026-07-30 1800 1800"}
+	if got := kept(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	var row struct{ ID string }
+	if err := json.Unmarshal([]byte(ledgerSays(t, dir, "quarantine", "list", "--user", "eve", "--format", "json")), &row); err != nil {
+		t.Fatal(err)
+	}
+	ledgerSays(t, dir, "quarantine", "release", row.ID)
+	if got := kept(); len(got) != 3+20 || got[3] != "eve 2026-01-01 82800 82800" || got[22] != "eve 2026-01-20 3600 3600" {
+		t.Errorf("%q", got)
 	}
 }
 

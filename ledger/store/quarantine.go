@@ -182,7 +182,10 @@ func (s *SQL) admit(ctx context.Context, tx *sql.Tx, definition string, whole le
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	stale := touched{}
+	stale, err := s.nothingTouched(ctx, tx, definition)
+	if err != nil {
+		return err
+	}
 	if _, err = s.putSessions(ctx, tx, definition, []ledger.Session{whole}, stale); err != nil {
 		return err
 	}

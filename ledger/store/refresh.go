@@ -25,8 +25,18 @@ func (s *SQL) firstWhole(ctx context.Context, tx *sql.Tx, z *interval.Zone) (int
 	return z.Date(at-1) + 1, nil
 }
 
-// touched is the time that changed, of every user.
+// touched is the time that changed, of every user. It is nil if nobody wants to know.
 type touched map[string]interval.Interval
+
+// nothingTouched begins a change of sessions. Where no totals are kept, nobody wants to
+// know.
+func (s *SQL) nothingTouched(ctx context.Context, tx *sql.Tx, definition string) (touched, error) {
+	keys, err := s.kept(ctx, tx, definition)
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	return touched{}, nil
+}
 
 func (t touched) note(x ledger.Session) {
 	if t == nil || x.ID == "" {

@@ -21,10 +21,8 @@ func (s *SQL) Apply(ctx context.Context, b Batch) (done Applied, err error) {
 	err = s.transact(ctx, func(tx *sql.Tx) error {
 		done = Applied{}
 		share := s.include
-		var stale touched
 		if b.Refresh {
-			// Totals are computed from what other batches have stored too.
-			share, stale = s.exclude, touched{}
+			share = s.exclude // totals are computed from what other batches have stored too
 		}
 		if err := share(ctx, tx); err != nil {
 			return err
@@ -34,6 +32,12 @@ func (s *SQL) Apply(ctx context.Context, b Batch) (done Applied, err error) {
 		}
 		if err := s.putCheckpoint(ctx, tx, b); err != nil {
 			return err
+		}
+		var stale touched
+		if b.Refresh {
+			if stale, err = s.nothingTouched(ctx, tx, b.Definition); err != nil {
+				return err
+			}
 		}
 		if done.Forgotten, err = s.dropForgotten(ctx, tx, &b); err != nil {
 			return err

@@ -56,9 +56,10 @@ type asker struct {
 	timeout time.Duration
 	log     func(msg string, err error)
 	failed  func()
-	// mute is until when, in nanoseconds, the application is not asked because it
-	// has just let a question run out: its silence must not hold up every request.
-	mute atomic.Int64
+	// silences counts the questions that the application let run out since it answered
+	// last, and mute is until when, in nanoseconds, it is not asked because of them: its
+	// silence must not hold up every request.
+	silences, mute atomic.Int64
 }
 
 // newAsker is nil if no application decides.
@@ -76,8 +77,13 @@ func (f *Fanout) newAsker() *asker {
 	}
 }
 
-// muteFor is how long that lasts.
-const muteFor = time.Second
+const (
+	// muteAfter is how many silences it takes: one alone may be due to the question,
+	// such as a very long list, which is no reason to ask nobody else's.
+	muteAfter = 3
+	// muteFor is how long that lasts.
+	muteFor = time.Second
+)
 
 var errMute = errors.New("fanout: the application was silent a moment ago")
 
@@ -125,13 +131,22 @@ func (a *asker) question(ctx context.Context, viewer string, targets []string) (
 	}()
 	select {
 	case <-ctx.Done():
-		a.mute.Store(time.Now().Add(muteFor).UnixNano())
+		a.silent()
 		return nil, ctx.Err()
 	case got := <-answers:
 		if errors.Is(got.err, context.DeadlineExceeded) {
-			a.mute.Store(time.Now().Add(muteFor).UnixNano())
+			a.silent()
+		} else {
+			a.silences.Store(0)
 		}
 		return got.sights, errors.Join(got.err, checkSights(got.sights, len(targets), got.err))
+	}
+}
+
+// silent notes that a question ran out.
+func (a *asker) silent() {
+	if a.silences.Add(1) >= muteAfter {
+		a.mute.Store(time.Now().Add(muteFor).UnixNano())
 	}
 }
 

@@ -431,6 +431,29 @@ func TestASilentApplicationDelaysLittle(t *testing.T) {
 	})
 }
 
+// One viewer's question that takes too long is no reason to ask nobody else's.
+func TestASlowQuestionIsItsViewersOwn(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := stage.New(t, 1)
+		s.Set("bob", rollcall.Active)
+		s.Start(fanout.Config{Sights: fanout.SightsFunc(func(ctx context.Context, viewer string, targets []string) ([]rollcall.Granularity, error) {
+			if viewer == "slow" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return slices.Repeat([]rollcall.Granularity{rollcall.Exact}, len(targets)), nil
+		})})
+		for i := range 5 {
+			if got := views(newRaw(s, "slow").do(subjects.OpGet, "bob")); got["bob"].Status != rollcall.StatusUnknown {
+				t.Errorf("slow sees %+v", got)
+			}
+			if got := views(newRaw(s, fmt.Sprint("viewer-", i)).do(subjects.OpGet, "bob")); got["bob"].State != "active" {
+				t.Errorf("somebody else sees %+v", got)
+			}
+		}
+	})
+}
+
 func TestAFabricsRelations(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		s := stage.New(t, 1)

@@ -40,6 +40,14 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer s.Close()
+	query := reconcile.Query{Zone: q.Zone, Threshold: time.Duration(c.Threshold).Milliseconds()}
+	for _, name := range c.measures(d) {
+		m, err := measureOf(name, d)
+		if err != nil {
+			return err
+		}
+		query.Measures = append(query.Measures, m)
+	}
 	made, err := s.Rebuilds(ctx)
 	if err != nil {
 		return err
@@ -48,18 +56,11 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return err
 	}
+	query.Bounds = bounds
 	for _, version := range []string{d.Version, there.Version} {
 		if doubt := doubtOf(made, version, bounds, q.Zone); doubt != "" {
 			return fmt.Errorf("%w: %s", errUsage, doubt)
 		}
-	}
-	query := reconcile.Query{Bounds: bounds, Zone: q.Zone, Threshold: time.Duration(c.Threshold).Milliseconds()}
-	for _, name := range c.measures(d) {
-		m, err := measureOf(name, d)
-		if err != nil {
-			return err
-		}
-		query.Measures = append(query.Measures, m)
 	}
 	if err := note(ctx, s, "reconcile", "", d.Version+" and "+there.Version); err != nil {
 		return err

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rollcall-io/rollcall/ledger"
+	"github.com/rollcall-io/rollcall/ledger/definition"
+	"github.com/rollcall-io/rollcall/ledger/store"
+)
+
+// An auditor rebuilds what a running fabric holds, from its streams and from its archive,
+// under the same rules and under others, and compares.
+func TestLedgerRebuildAndReconcile(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	url := up(t, "--data", data, "--set", "debounce=1")
+	if code, _, errs := command(t, "replay", "-s", url, writeTrace(t, smallTrace), "--settle", "2s"); code != 0 {
+		t.Fatalf("replay: %d, %s", code, errs)
+	}
+	// A store of its own, so that the figures are those of this test.
+	place := filepath.Join(t.TempDir(), "own.db")
+	ask := func(args ...string) (int, string, string) {
+		t.Helper()
+		return command(t, append(append([]string{"ledger"}, args...), "--dir", data, "--store", place)...)
+	}
+	today := time.Now().UTC()
+	period := []string{"--from", today.AddDate(0, 0, -1).Format(time.DateOnly), "--to", today.AddDate(0, 0, 2).Format(time.DateOnly)}
+	rebuild := func(args ...string) (version, errs string) {
+		t.Helper()
+		code, out, errs := ask(append(append([]string{"rebuild", "-s", url}, period...), args...)...)
+		m := regexp.MustCompile(`under (\S+): (\d+) events read, (\d+) sessions new`).FindStringSubmatch(errs)
+		if code != 0 || out != "" || m == nil || m[3] == "0" {
+			t.Fatalf("rebuild %v: %d, %q, %s", args, code, out, errs)
+		}
+		return m[1], errs
+	}
+
+	if version, errs := rebuild(); version != "1" || !strings.Contains(errs, "100% read") || !strings.Contains(errs, "counting days") {
+		t.Errorf("%s: %s", version, errs)
+	}
+	if code, _, errs := ask("archive", "-s", url, "--once"); code != 0 {
+		t.Fatalf("archive: %d, %s", code, errs)
+	}
+	version, _ := rebuild("--source", "archive")
+	if !strings.HasPrefix(version, "1+rebuilt-2") {
+		t.Errorf("the same rules again: %s", version)
+	}
+	if code, out, errs := ask("reconcile"); code != 0 || !strings.Contains(errs, "agree within 1s") || strings.Count(out, "\n") != 1 {
+		t.Errorf("streams and archive: %d, %s, %s", code, out, errs)
+	}
+
+	narrow := filepath.Join(t.TempDir(), "narrow.yaml")
+	if err := os.WriteFile(narrow, []byte("version: narrow\ngrace: 500ms\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if version, _ := rebuild("--definition", narrow); version != "narrow" {
+		t.Errorf("other rules: %s", version)
+	}
+	code, out, errs := ask("reconcile", "--definition", "1", "--against", "narrow", "--measure", "connected", "--format", "csv")
+	if code != 1 || !strings.Contains(errs, "figures differ") || !strings.Contains(errs, "whose rules differ") || !matches(`ann,`+today.Format("2006-")+`.*,,connected,\d+\.\d+,\d+\.\d+,\d+\.\d+`, out) {
+		t.Errorf("other rules: %d, %s, %s", code, out, errs)
+	}
+	if _, list, _ := ask("quarantine", "list"); strings.Count(list, "\n") != 1 {
+		t.Errorf("other rules are no reason for quarantine:\n%s", list)
+	}
+
+	// Live figures that the raw events do not have.
+	text := fmt.Sprintf("%s,eve,d,open\n%s,eve,d,close\n", today.Format(time.RFC3339), today.Add(time.Hour).Format(time.RFC3339))
+	if code, _, errs := ask("import", writeTrace(t, text)); code != 0 {
+		t.Fatalf("import: %d, %s", code, errs)
+	}
+	code, out, errs = ask("reconcile", "--format", "json")
+	if code != 1 || !strings.Contains(out, `"seconds": 3600.000`) || !strings.Contains(out, `"against": 0.000`) || strings.Contains(out, "ann") ||
+		!strings.Contains(errs, "quarantine list --rule live_differs_from_rebuilt") {
+		t.Errorf("eve is live only: %d, %s, %s", code, out, errs)
+	}
+	for range 2 { // compared again, they are the same rows
+		if _, list, _ := ask("quarantine", "list", "--rule", ledger.RuleRebuilt); !matches("live_differs_from_rebuilt +"+regexp.QuoteMeta(version)+" +eve +of the session, under 1 and", list) ||
+			strings.Count(list, "eve") < 2 || strings.Count(list, "eve") > 3 {
+			t.Errorf("quarantine:\n%s", list)
+		}
+		ask("reconcile")
+	}
+}
+
+// While a rebuild is not finished, whoever asks for its figures is told.
+func TestLedgerRebuildUnfinished(t *testing.T) {
+	dir := ledgerOf(t, history)
+	s, err := store.Open(t.Context(), filepath.Join(dir, "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := definition.Default()
+	d.Version = "half"
+	bounds := store.Rebuild{Definition: "half", Source: "stream"}
+	bounds.Bounds.To = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	if err := s.BeginRebuild(t.Context(), d, bounds); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	code, _, errs := command(t, "ledger", "report", "--dir", dir, "--definition", "half")
+	if code != 0 || !strings.Contains(errs, "WARNING: figures of half are missing: its rebuild of 1970-01-01 to before 2026-12-01 (UTC) from the stream is not finished") {
+		t.Errorf("%d, %s", code, errs)
+	}
+	if code, _, errs := command(t, "ledger", "report", "--dir", dir, "--definition", "half", "--from", "2026-12-01"); code != 0 || errs != "" {
+		t.Errorf("outside of it: %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, "ledger", "report", "--dir", dir); code != 0 || !strings.Contains(errs, "figures of definition 1, ") {
+		t.Errorf("by default: %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, "ledger", "reconcile", "--dir", dir, "--against", "half"); code != 2 || !strings.Contains(errs, "not finished") {
+		t.Errorf("compared: %d, %s", code, errs)
+	}
+}
+
+func TestLedgerRebuildAskedWrongly(t *testing.T) {
+	dir := ledgerOf(t, history)
+	for _, c := range []struct{ args, says string }{
+		{"rebuild", "missing flags: --from"},
+		{"rebuild --from 2026-12-02 --to 2026-12-01", "is after"},
+		{"rebuild --from 2026-12-02 --to 2026-12-02", "is no time"},
+		{"rebuild --from 2999-01-01", "is after"},
+		{"rebuild --from monday", "neither a day"},
+		{"rebuild --from 2026-12-01 --zone Mars/Base", "unknown time zone"},
+		{"rebuild --from 2026-12-01 --source tape", "must be one of"},
+		{"reconcile", "no finished rebuild of definition 1"},
+		{"reconcile --against 9", `no figures of definition "9"`},
+		{"reconcile --measure joy", "no measure"},
+		{"reconcile --threshold soon", "is no time"},
+	} {
+		code, _, errs := command(t, append(append([]string{"ledger"}, strings.Fields(c.args)...), "--dir", dir)...)
+		if code != 2 || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: %d, %q", c.args, code, errs)
+		}
+	}
+	if code, _, errs := command(t, "ledger", "rebuild", "--dir", dir, "--from", "2026-01-01", "--source", "archive"); code != 1 || !strings.Contains(errs, "archive") {
+		t.Errorf("no archive: %d, %s", code, errs)
+	}
+}

@@ -14,10 +14,12 @@ import (
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/live"
+	rebuilder "github.com/rollcall-io/rollcall/ledger/rebuild"
 )
 
 // TestLedgerOfADay plays a day of the trace through the whole fabric. The ledger that
-// followed it live and the one that is built from the streams afterwards are equal.
+// followed it live, the one that is built from the streams afterwards, and the one that is
+// rebuilt into another store are equal.
 func TestLedgerOfADay(t *testing.T) {
 	zones := []string{"UTC", "Asia/Kolkata", "America/New_York"} // midnight at 0, 18:30 and 5 UTC
 	events := readTrace(t, "testdata/irc-netsplit-1d.csv")
@@ -33,6 +35,7 @@ func TestLedgerOfADay(t *testing.T) {
 		kept := stored(t, s, "1")
 		rebuilt := rebuild(t, f, onlineTime)
 		rebuilt.mustEqual(kept)
+		rebuildStored(t, rebuilder.Stream(f.JS, f.Names.Names, plainly)).mustEqual(kept)
 		mustAddUp(t, s, "1", zones...)
 		t.Logf("%d sessions, %d heartbeats, connected %s, active %s, in quarantine %d", len(kept.rows), rebuilt.beats,
 			kept.total(ledger.Connected), kept.total(ledger.Active), len(kept.rejected))

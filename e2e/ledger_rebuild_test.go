@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/rollcall-io/rollcall/e2e"
 	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/archive"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 	"github.com/rollcall-io/rollcall/ledger/live"
@@ -130,4 +132,31 @@ func TestLedgerRebuilt(t *testing.T) {
 		}
 		rebuildStored(t, archived).mustEqual(followed)
 	})
+}
+
+// TestLedgerRebuiltAtRandom: whatever a host tells an edge, rebuilt is as live.
+func TestLedgerRebuiltAtRandom(t *testing.T) {
+	seeds := uint64(2)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			lab.Bubble(t, func(t *testing.T) {
+				f := e2e.New(t, e2e.Options{Shards: 2})
+				f.StartKeeper()
+				kept := openLedger(t)
+				f.StartLedger(&e2e.Database{Store: kept}, live.Config{Definition: onlineTime})
+				h := host{f: f, e: f.StartEdge("g1"), random: rand.New(rand.NewPCG(seed, 11)), told: make(map[string][]ledger.Event)}
+				for range 300 {
+					f.At(f.Now() + time.Duration(h.random.IntN(25_000))*time.Millisecond)
+					h.step(t)
+				}
+				settle(f)
+				followed := stored(t, kept, onlineTime.Version)
+				rebuildStored(t, rebuilder.Stream(f.JS, f.Names.Names, plainly)).mustEqual(followed)
+				rebuildStored(t, rebuilder.Archive(archiveAll(t, f))).mustEqual(followed)
+			})
+		})
+	}
 }

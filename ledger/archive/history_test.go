@@ -251,7 +251,7 @@ func differ(t testing.TB, what string, got, want []string) {
 	}
 }
 
-func config(dir string) Config { return Config{Dir: dir, Device: pseudonym} }
+func config(dir string) Config { return Config{Dir: dir, Device: pseudonym, disk: disk{hasty: true}} }
 
 func newWriter(t testing.TB, h *history, cfg Config) *Writer {
 	t.Helper()

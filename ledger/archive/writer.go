@@ -150,6 +150,9 @@ func (w *Writer) Position() raw.Position { return w.reader.Position }
 func (w *Writer) Add(m raw.Message) error {
 	w.sink.message = m
 	w.decoder.Add(m)
+	if marks := w.reader.Marks; len(marks) == 0 || m.Time.UnixMilli()-marks[len(marks)-1].Time > w.cfg.Every.Milliseconds() {
+		w.mark()
+	}
 	if m.Beats {
 		w.reader.Beats, w.reader.BeatsTime = m.Seq, m.Time
 	} else {
@@ -235,7 +238,6 @@ func (w *Writer) Commit(ctx context.Context, watermark int64) error {
 	}
 	next := w.reader
 	next.State, next.Through = path.Join(stateDir, unique(time.Now().UnixMilli(), shardName(w.shard))), max(next.Through, watermark)
-	next.Marks = thinned(append(slices.Clip(next.Marks), mark{next.Log, next.Beats, w.now()}))
 	if err := w.replace(w.path(next.State), state); err != nil {
 		return wrap("state", err)
 	}
@@ -273,6 +275,13 @@ func (w *Writer) now() int64 {
 		return w.reader.LogTime.UnixMilli()
 	}
 	return w.reader.BeatsTime.UnixMilli()
+}
+
+// mark remembers what was read before now.
+func (w *Writer) mark() {
+	if r := &w.reader; r.Log > 0 || r.Beats > 0 {
+		r.Marks = thinned(append(slices.Clip(r.Marks), mark{r.Log, r.Beats, w.now()}))
+	}
 }
 
 // due is the newest mark that is older than the retention.

@@ -1,0 +1,46 @@
+package cohort_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rollcall-io/rollcall/internal/lab"
+)
+
+func TestMembersShareAndHandOver(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 12)
+		a := s.join("a")
+		t.Log("first:", s.settled(time.Second, a))
+		b, c := s.join("b"), s.join("c")
+		t.Log("joins:", s.settled(time.Second, a, b, c))
+		before := s.owners(a, b, c)
+		d := s.join("d")
+		t.Log("one more:", s.settled(time.Second, a, b, c, d))
+		if n := moved(before, s.owners(a, b, c, d)); n != 3 {
+			t.Errorf("%d moved, want 3", n)
+		}
+		for _, n := range a.has() {
+			if err := a.commit(n, 7); err != nil {
+				t.Error(err)
+			}
+			if err := b.commit(n, 8); !errors.Is(err, errNotOwner) {
+				t.Errorf("b commits what a owns: %v", err)
+			}
+		}
+		mine := a.has()
+		a.kill()
+		t.Log("crash of the coordinator:", s.settled(11*time.Second, b, c, d))
+		for _, w := range []*worker{b, c, d} {
+			w.mu.Lock()
+			for _, p := range w.now.Partitions {
+				if slices.Contains(mine, p.Number) != (p.Offset == 7) {
+					t.Errorf("%+v", p)
+				}
+			}
+			w.mu.Unlock()
+		}
+	})
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,7 +19,9 @@ type holding struct {
 	conn  string
 	asked bool // under the member's lock
 
-	mu       sync.Mutex // held while the record is written
+	// writing holds a token for whoever writes the record, and so may use what follows. It is no
+	// mutex because the store may take its time, and a commit need not wait for ever.
+	writing  chan struct{}
 	revision uint64
 	offset   uint64
 	over     bool // released, or found to be lost
@@ -93,7 +94,7 @@ func (m *Member) claimable() (claims []*holding) {
 	for n, share := range m.plan.Partitions {
 		gen, ours := m.oursLocked(n)
 		if ours && m.held[n] == nil && m.released[n] != gen {
-			claims = append(claims, &holding{Partition: Partition{Number: n, Generation: gen, Why: share.Why}, conn: m.conn})
+			claims = append(claims, &holding{Partition: Partition{Number: n, Generation: gen, Why: share.Why}, conn: m.conn, writing: make(chan struct{}, 1)})
 		}
 	}
 	return claims
@@ -155,9 +156,7 @@ func (m *Member) Commit(ctx context.Context, partition int, offset uint64) error
 		m.metrics.commits.WithLabelValues("not_owner").Inc()
 		return notOwner(partition)
 	}
-	end := m.cfg.hooks.op(op{Partition: partition, Conn: h.conn, Generation: h.Generation, Offset: offset})
 	err := m.commit(ctx, h, offset)
-	end(offset, err)
 	switch {
 	case err == nil:
 		m.metrics.commits.WithLabelValues("stored").Inc()
@@ -171,15 +170,21 @@ func (m *Member) Commit(ctx context.Context, partition int, offset uint64) error
 	return err
 }
 
-func (m *Member) commit(ctx context.Context, h *holding, offset uint64) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (m *Member) commit(ctx context.Context, h *holding, offset uint64) (err error) {
+	select {
+	case h.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-h.writing }()
+	if h.over {
+		return notOwner(h.Number)
+	}
+	end := m.cfg.hooks.op(op{Partition: h.Number, Conn: h.conn, Generation: h.Generation, Offset: offset})
+	defer func() { end(offset, err) }()
 	key := subjects.KeyCohortPart(m.cfg.Group, h.Number)
 	for attempt := 0; ; attempt++ {
-		switch {
-		case h.over:
-			return notOwner(h.Number)
-		case offset < h.offset:
+		if offset < h.offset {
 			return fmt.Errorf("%w: %d after %d in partition %d", ErrBackwards, offset, h.offset, h.Number)
 		}
 		revision, err := m.store.put(ctx, key, h.part(m.cfg.ID, offset), h.revision, 0)
@@ -253,9 +258,9 @@ func (m *Member) release(partition int, generation uint64) {
 	if h == nil || h.Generation != generation {
 		return
 	}
-	h.mu.Lock()
+	h.writing <- struct{}{}
 	h.over = true
-	h.mu.Unlock()
+	<-h.writing
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.held[partition] != h {

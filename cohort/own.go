@@ -51,8 +51,8 @@ func (m *Member) Offset(partition int) (offset uint64, err error) {
 	if h == nil {
 		return 0, notOwner(partition)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.writing <- struct{}{}
+	defer func() { <-h.writing }()
 	return h.offset, nil
 }
 

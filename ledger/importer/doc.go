@@ -14,7 +14,8 @@
 //     higher epoch, as after a reconnect. A history that begins amid a session begins it
 //     with its first event.
 //   - A session that was opened and closed without a heartbeat in between comes from a
-//     source that has none, so it counts as connected throughout, under any gap cap.
+//     source that has none, so it counts as connected throughout, under any gap cap; a
+//     heartbeat after the close changes nothing.
 //
 // # What it guarantees
 //

@@ -118,6 +118,19 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+// A heartbeat that comes after the close is refused, and does not make a source one that
+// has heartbeats: what was connected throughout stays so.
+func TestStrayBeat(t *testing.T) {
+	s := open(t)
+	run1(t, config(t, s, definition.Default()), "0,ann,d,open\n900,ann,d,close\n950,ann,d,beat\n")
+	if got := told(t, s, "1", ledger.Connected); !reflect.DeepEqual(got, []string{"ann p-d 0-900"}) {
+		t.Errorf("%q", got)
+	}
+	if bad := refused(t, s); len(bad) != 1 || !strings.HasPrefix(bad[0], "history.csv:3 beat_after_close") {
+		t.Errorf("%q", bad)
+	}
+}
+
 // What breaks a rule is in quarantine under the rule's name and the line's number.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{

@@ -122,17 +122,18 @@ func (s *sessions) build() error {
 // ever is longer than any session: a history has ended, so nobody needs to forget.
 const ever = 100 * 365 * 24 * time.Hour
 
-// silent says whether the session at hand comes from a source without heartbeats.
+// silent says whether the session at hand comes from a source without heartbeats. One
+// that strays in after the close says nothing of it.
 func (s *sessions) silent() bool {
-	opened, closed := false, false
+	opened, closed, ended := false, false, false
 	for _, r := range s.current {
-		switch r.Kind {
-		case ledger.KindBeat:
+		switch {
+		case r.Kind == ledger.KindBeat && !ended:
 			return false
-		case ledger.KindOpen:
-			opened = true
-		case ledger.KindClose:
-			closed = true
+		case r.Kind == ledger.KindOpen:
+			opened, ended = true, false
+		case isEnd(r.Kind):
+			closed, ended = closed || r.Kind == ledger.KindClose, true
 		}
 	}
 	return opened && closed

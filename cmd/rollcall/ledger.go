@@ -215,6 +215,18 @@ func (a asking) days(r access.Reader) (z *interval.Zone, bounds interval.Interva
 	return z, bounds, err
 }
 
+// spell says for the audit what was asked for.
+func (a asking) spell(q report.Query) string {
+	text := cmp.Or(string(q.Measure), "all") + " of definition " + q.Definition
+	if a.From != "" {
+		text += " from " + a.From
+	}
+	if a.To != "" {
+		text += " to " + a.To
+	}
+	return text
+}
+
 // choose finds the definition that is asked for.
 func (a asking) choose(ctx context.Context, s store.Store, std console) (d ledger.Definition, err error) {
 	known, err := s.Definitions(ctx)

@@ -282,7 +282,7 @@ func TestLedgerExports(t *testing.T) {
 	}
 	ledgerSays(t, dir, "sessions", "ann")
 	notes := ledgerSays(t, dir, "audit")
-	for _, want := range []string{`export +- +connected of definition 1,cap=0s as csv`, `export +- +connected .* as parquet`, `sessions +ann`, `import +- +trace.csv under 1,cap=0s`} {
+	for _, want := range []string{`export +- +connected of definition 1,cap=0s from 2026-07-29T22:00:00Z as csv`, `export +- +connected .* as parquet`, `sessions +ann`, `import +- +trace.csv under 1,cap=0s`} {
 		if !matches(want, notes) {
 			t.Errorf("no %q in\n%s", want, notes)
 		}

@@ -144,11 +144,11 @@ func ledgerCommands(t *testing.T) (names []string) {
 func TestLooksAtSingleUsersAreNoted(t *testing.T) {
 	dir := guardedLedger(t, history)
 	for args, want := range map[string]string{
-		"report --by user":            `olga as \S+ +report +- +by user`,
-		"report --by day,device":      `olga as \S+ +report +- +by day,device`,
-		"report --by day --user bob":  `olga as \S+ +report +bob +by day`,
-		"quarantine list --user bob":  `olga as \S+ +quarantine +bob +list`,
-		"export --format parquet -o ": `olga as \S+ +export +- +connected of definition 1,cap=0s as parquet`,
+		"report --by user":                             `olga as \S+ +report +- +connected of definition 1,cap=0s by user\n`,
+		"report --by day,device":                       `olga as \S+ +report +- +\S+ of definition 1,cap=0s by day,device`,
+		"report --by day --user bob --from 2026-01-01": `olga as \S+ +report +bob +\S+ of definition 1,cap=0s from 2026-01-01 by day`,
+		"quarantine list --user bob":                   `olga as \S+ +quarantine +bob +list`,
+		"export --format parquet -o ":                  `olga as \S+ +export +- +connected of definition 1,cap=0s as parquet`,
 	} {
 		if strings.HasSuffix(args, "-o ") {
 			args += filepath.Join(t.TempDir(), "x.parquet")
@@ -161,7 +161,7 @@ func TestLooksAtSingleUsersAreNoted(t *testing.T) {
 	asks(t, "tom")
 	ledgerSays(t, dir, "report", "--by", "day")
 	asks(t, "olga")
-	if notes := ledgerSays(t, dir, "audit"); !matches(`tom as \S+ +report +- +by day`, notes) {
+	if notes := ledgerSays(t, dir, "audit"); !matches(`tom as \S+ +report +- +\S+ of definition 1,cap=0s by day`, notes) {
 		t.Error(notes)
 	}
 }

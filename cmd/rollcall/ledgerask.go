@@ -83,7 +83,7 @@ func (c *ledgerReportCmd) source(ctx context.Context, s *opened, q *report.Query
 		from, single = report.Only(s, s.reader.Users), true
 	}
 	if single {
-		err = note(ctx, s, "report", c.User, "by "+strings.Join(c.By, ","))
+		err = note(ctx, s, "report", c.User, c.spell(*q)+" by "+strings.Join(c.By, ","))
 	}
 	return from, err
 }
@@ -110,7 +110,7 @@ func (c *ledgerSessionsCmd) Run(ctx context.Context, std console) error {
 	if err := s.reader.Sees(c.User); err != nil {
 		return s.denied(ctx, c.command, c.User, err)
 	}
-	if err := note(ctx, s, "sessions", c.User, ""); err != nil {
+	if err := note(ctx, s, "sessions", c.User, c.spell(q)); err != nil {
 		return err
 	}
 	show, err := sessionRow(q.Zone, s.reader.Exact())
@@ -238,7 +238,7 @@ func (c *ledgerExportCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	// The note comes first: no data leaves without it.
-	if err := note(ctx, s, "export", "", fmt.Sprintf("%s of definition %s as %s", c.Measure, q.Definition, c.Format)); err != nil {
+	if err := note(ctx, s, "export", "", c.spell(q)+" as "+c.Format); err != nil {
 		return err
 	}
 	form := report.ExportForm{Format: c.Format, Measure: q.Measure, Bounds: q.Bounds}
@@ -299,7 +299,7 @@ func (c *ledgerTotalsCmd) Run(ctx context.Context, std console) error {
 	if q.Bounds.From != q.Zone.Start(from) && c.From != "" || c.To != "" && q.Bounds.To != q.Zone.Start(to) {
 		return fmt.Errorf("%w: totals are of whole days; --from and --to must be days", errUsage)
 	}
-	if err := note(ctx, s, "totals", "", fmt.Sprintf("%s of definition %s in %s", c.Measure, q.Definition, q.Zone.Name())); err != nil {
+	if err := note(ctx, s, "totals", "", c.spell(q)+" in "+q.Zone.Name()); err != nil {
 		return err
 	}
 	key := store.DailyKey{Definition: q.Definition, Zone: q.Zone.Name(), Measure: q.Measure}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/csv"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+)
+
+var updateDoc = flag.Bool("update-doc", false, "write what the commands of docs/online-time.md say into it")
+
+const onlineTime = "../../docs/online-time.md"
+
+// A block is a fenced part of a page: its lines without the fence, and the words after
+// the fence that opens it.
+type block struct {
+	first, end int // lines of the page
+	words      []string
+	lines      []string
+}
+
+func blocksOf(page []string) (blocks []block) {
+	for n := 0; n < len(page); n++ {
+		info, opens := strings.CutPrefix(page[n], "```")
+		if !opens {
+			continue
+		}
+		b := block{first: n + 1, words: strings.Fields(info)}
+		for n++; n < len(page) && page[n] != "```"; n++ {
+			b.lines = append(b.lines, page[n])
+		}
+		b.end = n
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// A reader is somebody who follows the page in an empty directory, with a command called
+// rollcall.
+type follower struct {
+	dir, bin string
+	db       *sql.DB
+	answer   [][]string // of the last question in SQL
+}
+
+func follow(t *testing.T, place string) *follower {
+	t.Helper()
+	f := &follower{dir: t.TempDir(), bin: t.TempDir()}
+	build := exec.Command("go", "build", "-o", filepath.Join(f.bin, "rollcall"), ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// A key that is known makes the same pseudonyms as in the page.
+	if err := os.Mkdir(filepath.Join(f.dir, "rollcall-data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "rollcall-data", "device.key"), []byte(strings.Repeat("5a", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if place == "" {
+		f.db, err = sql.Open("sqlite", filepath.Join(f.dir, "rollcall-data", "ledger.db"))
+	} else {
+		t.Setenv("ROLLCALL_LEDGER", place)
+		f.db, err = sql.Open("pgx", place)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.db.Close() })
+	return f
+}
+
+// run runs a line of a shell as olga and gives what it writes.
+func (f *follower) run(t *testing.T, line string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "sh", "-c", line)
+	command.Dir = f.dir
+	command.Env = append(os.Environ(), "PATH="+f.bin+":"+os.Getenv("PATH"), "SUDO_USER=olga", "TZ=UTC")
+	out, err := command.CombinedOutput()
+	if err != nil && command.ProcessState.ExitCode() < 0 {
+		t.Fatalf("%s: %v", line, err)
+	}
+	text := strings.TrimRight(string(out), "\n")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// console runs the commands of a block and gives it as it must be.
+func (f *follower) console(t *testing.T, b block) (lines []string) {
+	t.Helper()
+	for n := 0; n < len(b.lines); n++ {
+		line, ok := strings.CutPrefix(b.lines[n], "$ ")
+		if !ok {
+			continue
+		}
+		lines = append(lines, b.lines[n])
+		for strings.HasSuffix(line, `\`) && n+1 < len(b.lines) {
+			n++
+			lines = append(lines, b.lines[n])
+			line += "\n" + b.lines[n]
+		}
+		lines = append(lines, f.run(t, line)...)
+	}
+	return lines
+}
+
+func (f *follower) ask(t *testing.T, b block) {
+	t.Helper()
+	rows, err := f.db.QueryContext(t.Context(), strings.Join(b.lines, "\n"))
+	if err != nil {
+		t.Fatalf("line %d: %v", b.first, err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.answer = [][]string{names}
+	for rows.Next() {
+		cells, at := make([]string, len(names)), make([]any, len(names))
+		for k := range cells {
+			at[k] = &cells[k]
+		}
+		if err := rows.Scan(at...); err != nil {
+			t.Fatalf("line %d: %v", b.first, err)
+		}
+		f.answer = append(f.answer, cells)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("line %d: %v", b.first, err)
+	}
+}
+
+func (f *follower) answered(t *testing.T) []string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := csv.NewWriter(&out).WriteAll(f.answer); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+}
+
+// do does what a block says and gives it as it must be: console blocks are commands with
+// what they say; yaml and csv blocks with a name are files; sql is asked, and csv without a name is
+// the answer.
+func (f *follower) do(t *testing.T, b block, postgres bool) []string {
+	t.Helper()
+	kind := strings.Join(b.words, " ")
+	switch {
+	case kind == "console":
+		return f.console(t, b)
+	case kind == "sql" || kind == "sql postgres" && postgres:
+		f.ask(t, b)
+	case kind == "csv":
+		return f.answered(t)
+	case len(b.words) == 2 && (b.words[0] == "csv" || b.words[0] == "yaml"):
+		if err := os.WriteFile(filepath.Join(f.dir, b.words[1]), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	case kind != "sql postgres" && kind != "text":
+		t.Errorf("line %d: nobody knows what to do with %q", b.first, kind)
+	}
+	return b.lines
+}
+
+var spaces = regexp.MustCompile(` {2,}`)
+
+// like says whether lines are those of the page: an ellipsis stands for what differs from run
+// to run, and the width of a column depends on it.
+func like(want, got string) bool {
+	want, got = spaces.ReplaceAllString(want, "  "), spaces.ReplaceAllString(got, "  ")
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(want, " ")), "…", ".*")
+	return regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimRight(got, " "))
+}
+
+// followOnlineTime does everything that docs/online-time.md shows, in its order.
+func followOnlineTime(t *testing.T, place string) *follower {
+	t.Helper()
+	raw, err := os.ReadFile(onlineTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.Split(string(raw), "\n")
+	f := follow(t, place)
+	blocks := blocksOf(page)
+	must := make([][]string, len(blocks))
+	for k, b := range blocks {
+		must[k] = f.do(t, b, place != "")
+		if !slices.EqualFunc(b.lines, must[k], like) && !*updateDoc {
+			t.Errorf("docs/online-time.md:%d says\n%s\nbut it is\n%s", b.first, strings.Join(b.lines, "\n"), strings.Join(must[k], "\n"))
+		}
+	}
+	if *updateDoc && place == "" {
+		for k, b := range slices.Backward(blocks) {
+			if !slices.EqualFunc(b.lines, must[k], like) {
+				page = slices.Replace(page, b.first, b.end, must[k]...)
+			}
+		}
+		if err := os.WriteFile(onlineTime, []byte(strings.Join(page, "\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// What docs/online-time.md shows is what happens.
+func TestOnlineTimePage(t *testing.T) {
+	f := followOnlineTime(t, "")
+	raw, err := os.ReadFile(onlineTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It knows every table and every column.
+	rows, err := f.db.QueryContext(t.Context(), `select m.name, c.name from sqlite_master m, pragma_table_info(m.name) c
+		where m.type in ('table', 'view') and m.name not like 'sqlite_%' order by 1, c.cid`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns := map[string][]string{}
+	for rows.Next() {
+		var table, column string
+		if err := rows.Scan(&table, &column); err != nil {
+			t.Fatal(err)
+		}
+		columns[table] = append(columns[table], column)
+	}
+	if err := rows.Err(); err != nil || len(columns) == 0 {
+		t.Fatal(columns, err)
+	}
+	for table, names := range columns {
+		if line := fmt.Sprintf("| `%s` | `%s` |", table, strings.Join(names, "`, `")); !strings.Contains(string(raw), line) {
+			t.Errorf("the page has no line\n%s", line)
+		}
+	}
+	// And every command of the ledger.
+	for _, name := range ledgerCommands(t) {
+		if !strings.Contains(string(raw), "ledger "+name) {
+			t.Errorf("the page does not know 'ledger %s'", name)
+		}
+	}
+}

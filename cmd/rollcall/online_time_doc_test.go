@@ -47,7 +47,7 @@ func blocksOf(page []string) (blocks []block) {
 	return blocks
 }
 
-// A reader is somebody who follows the page in an empty directory, with a command called
+// A follower does what the page says, in an empty directory, with a command called
 // rollcall.
 type follower struct {
 	dir, bin string
@@ -158,8 +158,8 @@ func (f *follower) answered(t *testing.T) []string {
 }
 
 // do does what a block says and gives it as it must be: console blocks are commands with
-// what they say; yaml and csv blocks with a name are files; sql is asked, and csv without a name is
-// the answer.
+// what they say; yaml and csv with a name are files; sql is asked, and csv without a name
+// is the answer. What says postgres is for PostgreSQL only.
 func (f *follower) do(t *testing.T, b block, postgres bool) []string {
 	t.Helper()
 	kind := strings.Join(b.words, " ")
@@ -168,13 +168,13 @@ func (f *follower) do(t *testing.T, b block, postgres bool) []string {
 		return f.console(t, b)
 	case kind == "sql" || kind == "sql postgres" && postgres:
 		f.ask(t, b)
-	case kind == "csv":
+	case kind == "csv" || kind == "csv postgres" && postgres:
 		return f.answered(t)
-	case len(b.words) == 2 && (b.words[0] == "csv" || b.words[0] == "yaml"):
+	case len(b.words) == 2 && strings.HasSuffix(b.words[1], "."+b.words[0]): // history.csv, rules.yaml
 		if err := os.WriteFile(filepath.Join(f.dir, b.words[1]), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	case kind != "sql postgres" && kind != "text":
+	case !slices.Contains([]string{"sql postgres", "csv postgres", "text"}, kind):
 		t.Errorf("line %d: nobody knows what to do with %q", b.first, kind)
 	}
 	return b.lines

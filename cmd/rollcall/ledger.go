@@ -183,13 +183,8 @@ func (a asking) question(ctx context.Context, std console) (s *opened, d ledger.
 		return nil, d, q, errors.Join(s.denied(ctx, a.command, "", err), s.Close())
 	}
 	q.Definition = d.Version
-	made, err := s.Rebuilds(ctx)
-	if err != nil {
-		s.Close()
-		return nil, d, q, err
-	}
-	if doubt := doubtOf(made, d.Version, q.Bounds, q.Zone); doubt != "" {
-		fmt.Fprintln(std.err, "WARNING:", doubt)
+	if err := warn(ctx, s, q, std); err != nil {
+		return nil, d, q, errors.Join(err, s.Close())
 	}
 	return s, d, q, nil
 }
@@ -233,18 +228,29 @@ func (a asking) choose(ctx context.Context, s store.Store, std console) (d ledge
 	if err != nil {
 		return d, err
 	}
+	switch {
+	case a.Definition != "":
+		return definitionOf(ctx, s, a.Definition)
+	case len(known) == 0:
+		return d, errors.New("the ledger is empty")
+	case len(known) > 1:
+		fmt.Fprintf(std.err, "figures of definition %s, the one used last of %d; see --definition\n", known[0].Version, len(known))
+	}
+	return known[0].Definition, nil
+}
+
+// definitionOf finds the definition of a version.
+func definitionOf(ctx context.Context, s store.Store, version string) (d ledger.Definition, err error) {
+	known, err := s.Definitions(ctx)
+	if err != nil {
+		return d, err
+	}
 	for _, k := range known {
-		if a.Definition == "" || a.Definition == k.Version {
-			if a.Definition == "" && len(known) > 1 {
-				fmt.Fprintf(std.err, "figures of definition %s, the one used last of %d; see --definition\n", k.Version, len(known))
-			}
+		if k.Version == version {
 			return k.Definition, nil
 		}
 	}
-	if a.Definition == "" {
-		return d, errors.New("the ledger is empty")
-	}
-	return d, fmt.Errorf("%w: no figures of definition %q", errUsage, a.Definition)
+	return d, fmt.Errorf("%w: no figures of definition %q", errUsage, version)
 }
 
 // measureOf checks the name of a measure.

@@ -29,12 +29,14 @@ type ledgerReportCmd struct {
 	Union   bool     `xor:"how" help:"Count what several sessions of a user share once (the default)."`
 	Sum     bool     `xor:"how" help:"Count every session for itself."`
 	User    string   `placeholder:"NAME" help:"Only this user."`
+	Against string   `placeholder:"VERSION" help:"Another definition, whose figures stand beside these."`
 	Format  string   `default:"table" enum:"table,csv,json" help:"table, csv or json."`
 }
 
 func (c *ledgerReportCmd) Help() string {
 	return `Rows carry the columns of --by, in that order, and seconds, with three decimals. Days, weeks (ISO 8601) and months are those of
---zone, and begin when they do there, also where midnight does not exist. Only what lies in [from, to) counts.
+--zone, and begin when they do there, also where midnight does not exist. Only what lies in [from, to) counts. With --against, rows
+have 'against' and 'difference' too: the seconds under that definition, and how many more they are.
 
 An analyst sees groups of users: where one would be too small, its version, region, channel or client reads 'other'.
 A lead sees the users of the own team. Both see whole days that have ended.`
@@ -65,7 +67,41 @@ func (c *ledgerReportCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return wrongly(err)
 	}
+	if c.Against != "" {
+		return c.beside(ctx, std, s, from, q, rows)
+	}
 	return report.Write(std.out, c.Format, by, rows)
+}
+
+// beside asks the same of another definition.
+func (c *ledgerReportCmd) beside(ctx context.Context, std console, s *opened, from report.Source, q report.Query, rows []report.Row) error {
+	d, err := definitionOf(ctx, s, c.Against)
+	if err != nil {
+		return err
+	}
+	if _, err := measureOf(c.Measure, d); err != nil {
+		return err
+	}
+	q.Definition = d.Version
+	if err := warn(ctx, s, q, std); err != nil {
+		return err
+	}
+	others, err := report.Run(ctx, from, q)
+	if err != nil {
+		return wrongly(err)
+	}
+	var columns []string
+	for _, c := range q.By {
+		columns = append(columns, string(c))
+	}
+	columns = append(columns, "seconds", "against", "difference")
+	return printRows(std, c.Format, columns, len(q.By), func(yield func([]string, error) bool) {
+		for _, b := range report.Beside(rows, others) {
+			if !yield(append(b.Keys, report.Seconds(b.Here), report.Seconds(b.There), report.Seconds(b.There-b.Here)), nil) {
+				return
+			}
+		}
+	})
 }
 
 // source is what the reader may see of the store. Whatever tells of single users is noted.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -204,4 +205,46 @@ func rebuildProgress(std console) func(rebuild.Progress) {
 			fmt.Fprintln(std.err, "counting days")
 		}
 	}
+}
+
+// warn says which figures of a question may be missing.
+func warn(ctx context.Context, s store.Store, q report.Query, std console) error {
+	doubt, err := doubtOf(ctx, s, q)
+	if doubt != "" {
+		fmt.Fprintln(std.err, "WARNING:", doubt)
+	}
+	return err
+}
+
+// doubtOf says why figures of a question may be missing; empty if all are there.
+func doubtOf(ctx context.Context, s store.Store, q report.Query) (string, error) {
+	made, err := s.Rebuilds(ctx)
+	if err != nil {
+		return "", err
+	}
+	var whole []interval.Interval
+	for _, r := range made {
+		switch overlap := r.Bounds.Clip(q.Bounds); {
+		case r.Definition != q.Definition:
+		case !r.Finished.IsZero():
+			whole = append(whole, r.Bounds)
+		case !overlap.Empty():
+			return fmt.Sprintf("figures of %s are missing: its rebuild of %s from the %s is not finished; run it again, it goes on where it was",
+				q.Definition, spell(r.Bounds, q.Zone), r.Source), nil
+		}
+	}
+	if len(whole) == 0 {
+		return "", nil
+	}
+	known, err := s.Definitions(ctx)
+	for _, k := range known {
+		if whole = interval.Union(whole); k.Version == q.Definition && k.Rebuilt && !interval.Within([]interval.Interval{q.Bounds}, whole) {
+			var periods []string
+			for _, b := range whole {
+				periods = append(periods, spell(b, q.Zone))
+			}
+			return fmt.Sprintf("figures of %s are those of %s only", q.Definition, strings.Join(periods, ", ")), err
+		}
+	}
+	return "", err
 }

@@ -65,6 +65,14 @@ func TestLedgerRebuildAndReconcile(t *testing.T) {
 	if code != 1 || !strings.Contains(errs, "figures differ") || !strings.Contains(errs, "whose rules differ") || !matches(`ann,`+today.Format("2006-")+`.*,,connected,\d+\.\d+,\d+\.\d+,\d+\.\d+`, out) {
 		t.Errorf("other rules: %d, %s, %s", code, out, errs)
 	}
+	code, out, errs = ask("report", "--definition", "1", "--against", "narrow", "--by", "user", "--format", "csv")
+	if code != 0 || !strings.HasPrefix(out, "user,seconds,against,difference\n") || !matches(`(?m)^ann,\d+\.\d+,\d+\.\d+,-\d+\.\d+$`, out) ||
+		strings.Count(errs, "WARNING") != 2 || !strings.Contains(errs, "figures of narrow are those of "+period[1]+" to before "+period[3]+" (UTC) only") {
+		t.Errorf("side by side: %d, %s, %s", code, out, errs)
+	}
+	if code, _, errs := ask("report", "--definition", "1", "--against", "9"); code != 2 || !strings.Contains(errs, `no figures of definition "9"`) {
+		t.Errorf("beside nothing: %d, %s", code, errs)
+	}
 	if _, list, _ := ask("quarantine", "list"); strings.Count(list, "\n") != 1 {
 		t.Errorf("other rules are no reason for quarantine:\n%s", list)
 	}

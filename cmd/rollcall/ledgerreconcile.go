@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/rollcall-io/rollcall/ledger"
@@ -58,7 +57,11 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	}
 	query.Bounds = bounds
 	for _, version := range []string{d.Version, there.Version} {
-		if doubt := doubtOf(made, version, bounds, q.Zone); doubt != "" {
+		doubt, err := doubtOf(ctx, s, report.Query{Definition: version, Bounds: bounds, Zone: q.Zone})
+		if err != nil {
+			return err
+		}
+		if doubt != "" {
 			return fmt.Errorf("%w: %s", errUsage, doubt)
 		}
 	}
@@ -67,36 +70,29 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	}
 	r := reconciling{s: s, here: d.Version, there: there.Version, keep: rebuild.SameRules(d, there)}
 	err = printRows(std, c.Format, reconcileColumns, 4, r.rows(ctx, query))
+	what := fmt.Sprintf("%v, %s, under %s and %s", time.Duration(c.Threshold), spell(bounds, q.Zone), r.here, r.there)
 	switch {
 	case err != nil:
 		return err
 	case r.apart == 0:
-		fmt.Fprintf(std.err, "%d days and sessions agree within %v, %s, under %s and %s\n", r.compared, time.Duration(c.Threshold), spell(bounds, q.Zone), r.here, r.there)
+		fmt.Fprintf(std.err, "%d days and sessions agree within %s\n", r.compared, what)
 		return nil
-	case !r.keep:
-		return fmt.Errorf("%w: %d of %d days and sessions by more than %v, %s, under %s and %s, whose rules differ", errApart,
-			r.apart, r.compared, time.Duration(c.Threshold), spell(bounds, q.Zone), r.here, r.there)
+	case r.keep:
+		what += "; 'rollcall ledger quarantine list --rule " + ledger.RuleRebuilt + "' keeps them"
+	default:
+		what += ", whose rules differ"
 	}
-	return fmt.Errorf("%w: %d of %d days and sessions by more than %v, %s, under %s and %s; 'rollcall ledger quarantine list --rule %s' keeps them", errApart,
-		r.apart, r.compared, time.Duration(c.Threshold), spell(bounds, q.Zone), r.here, r.there, ledger.RuleRebuilt)
+	return fmt.Errorf("%w: %d of %d days and sessions by more than %s", errApart, r.apart, r.compared, what)
 }
 
 // against finds what to compare with, and the period.
 func (c *ledgerReconcileCmd) against(ctx context.Context, s store.Store, made []store.Rebuild, d ledger.Definition, bounds interval.Interval) (ledger.Definition, interval.Interval, error) {
-	known, err := s.Definitions(ctx)
-	if err != nil {
-		return d, bounds, err
-	}
 	whole := c.From == "" && c.To == ""
-	find := func(version string) (ledger.Definition, bool) {
-		k := slices.IndexFunc(known, func(k store.Defined) bool { return k.Version == version })
-		if k < 0 {
-			return ledger.Definition{}, false
-		}
-		return known[k].Definition, true
-	}
 	for _, r := range made {
-		there, _ := find(r.Definition)
+		there, err := definitionOf(ctx, s, r.Definition)
+		if err != nil {
+			return d, bounds, err
+		}
 		wanted := c.Against == r.Definition || c.Against == "" && r.Definition != d.Version && rebuild.SameRules(d, there)
 		if wanted && !r.Finished.IsZero() && (whole || interval.Within([]interval.Interval{bounds}, []interval.Interval{r.Bounds})) {
 			if whole {
@@ -108,11 +104,8 @@ func (c *ledgerReconcileCmd) against(ctx context.Context, s store.Store, made []
 	if c.Against == "" {
 		return d, bounds, fmt.Errorf("%w: no finished rebuild of definition %s in this period; 'rollcall ledger rebuild' makes one", errUsage, d.Version)
 	}
-	there, is := find(c.Against)
-	if !is {
-		return d, bounds, fmt.Errorf("%w: no figures of definition %q", errUsage, c.Against)
-	}
-	return there, bounds, nil
+	there, err := definitionOf(ctx, s, c.Against)
+	return there, bounds, err
 }
 
 func (c *ledgerReconcileCmd) measures(d ledger.Definition) []string {
@@ -179,15 +172,4 @@ func (r *reconciling) rows(ctx context.Context, q reconcile.Query) iter.Seq2[[]s
 
 func storeQuery(version string, bounds interval.Interval) store.Query {
 	return store.Query{Definition: version, Bounds: bounds}
-}
-
-// doubtOf says why figures of a version may be missing in a period; empty if none are.
-func doubtOf(made []store.Rebuild, version string, bounds interval.Interval, z *interval.Zone) string {
-	for _, r := range made {
-		if overlap := r.Bounds.Clip(bounds); r.Definition == version && r.Finished.IsZero() && !overlap.Empty() {
-			return fmt.Sprintf("figures of %s are missing: its rebuild of %s from the %s is not finished; run it again, it goes on where it was",
-				version, spell(r.Bounds, z), r.Source)
-		}
-	}
-	return ""
 }

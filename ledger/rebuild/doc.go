@@ -3,8 +3,8 @@
 //
 // # What it owns
 //
-// [Run], which sources it can read ([Stream], [Archive]), under which version the
-// figures stand, and how two versions are compared ([Compare]).
+// [Run], which sources it can read ([Stream], [Archive]), and under which version the
+// figures stand. Package reconcile compares them.
 //
 // # The period
 //
@@ -31,7 +31,8 @@
 //     was killed goes on where it was, if it is run with the same period, rules and
 //     source; what is stored twice is stored once.
 //   - Until it ends, its version is marked as unfinished: see [store.Rebuild].
-//   - Users who were forgotten stay so: the store drops them.
+//   - Users who were forgotten stay so: the store drops them, and with them the places of
+//     rebuilds, which know names. One that is under way stores its place again.
 //
 // # Memory
 //
@@ -41,7 +42,8 @@
 // # How it fails
 //
 // The first error of the store or of the source ends it; what is stored stays. Two that
-// do the same at once end one of them with [store.ErrOvertaken].
+// do the same at once end one of them with [store.ErrOvertaken]. A period that begins
+// before what the source still holds is refused with [ErrGone].
 //
 // # How to test against it
 //

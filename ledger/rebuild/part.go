@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ type run struct {
 	Config
 	rebuild store.Rebuild
 	parts   []Part
+	gone    error // of a part that begins again
 
 	mu       sync.Mutex
 	shares   []float64
@@ -55,6 +57,9 @@ func (r *run) read(ctx context.Context, k int, p Part) error {
 	if err != nil || at.Done {
 		return err
 	}
+	if at.Source == nil && r.gone != nil {
+		return r.gone
+	}
 	if err := p.Read(ctx, window(r.Definition, r.Bounds), at.Source, b); err != nil {
 		return err
 	}
@@ -70,27 +75,28 @@ func (r *run) read(ctx context.Context, k int, p Part) error {
 type building struct {
 	*session.Builder
 	*run
-	ctx        context.Context
-	part       int
-	source     string // the name of the checkpoint
-	checkpoint store.Checkpoint
-	batch      store.Batch
-	failed     error
-	saved      time.Time
-	events     int64 // since they were told
+	ctx      context.Context
+	part     int
+	source   string // the name of the checkpoint
+	revision int64  // of the checkpoint
+	batch    store.Batch
+	failed   error
+	saved    time.Time
+	events   int64 // since they were told
 }
 
 // resume makes the builder, of the checkpoint if there is one.
 func (b *building) resume() (at place, err error) {
 	config := session.Config{Definition: b.Definition, Session: func(x ledger.Session, _ bool) { b.keep(x) }, Reject: b.Reject}
-	if b.checkpoint, err = b.Store.Checkpoint(b.ctx, b.Definition.Version, b.source); err != nil {
+	there, err := b.Store.Checkpoint(b.ctx, b.Definition.Version, b.source)
+	if err != nil {
 		return at, err
 	}
-	if len(b.checkpoint.Body) == 0 {
+	if b.revision = there.Revision; len(there.Body) == 0 {
 		b.Builder, err = session.New(config)
 		return at, err
 	}
-	if err := gob.NewDecoder(bytes.NewReader(b.checkpoint.Body)).Decode(&at); err != nil {
+	if err := gob.NewDecoder(bytes.NewReader(there.Body)).Decode(&at); err != nil {
 		return at, fmt.Errorf("rebuild: checkpoint of %s: %w", b.source, err)
 	}
 	if !at.Done {
@@ -189,10 +195,24 @@ func (b *building) store(at place) error {
 	if err := gob.NewEncoder(&body).Encode(at); err != nil {
 		return fmt.Errorf("rebuild: checkpoint: %w", err)
 	}
-	b.checkpoint = store.Checkpoint{Revision: b.checkpoint.Revision + 1, Body: body.Bytes()}
-	b.batch.Source, b.batch.Checkpoint = b.source, b.checkpoint
 	b.saved = b.Now()
-	return b.apply()
+	err := b.storeAt(b.revision+1, body.Bytes())
+	if errors.Is(err, store.ErrOvertaken) {
+		// Whoever forgets a user removes the place, which knows names.
+		if there, err := b.Store.Checkpoint(b.ctx, b.Definition.Version, b.source); err == nil && there.Revision == 0 {
+			return b.storeAt(1, body.Bytes())
+		}
+	}
+	return err
+}
+
+func (b *building) storeAt(revision int64, body []byte) error {
+	b.batch.Source, b.batch.Checkpoint = b.source, store.Checkpoint{Revision: revision, Body: body}
+	err := b.apply()
+	if err == nil {
+		b.revision = revision
+	}
+	return err
 }
 
 // apply stores the rows so far. Without a place they come again after a crash, the same

@@ -131,8 +131,12 @@ func (r *run) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if reach.Trimmed && reach.From > r.Bounds.From && !resumed {
-		return fmt.Errorf("%w: the %s begins at %s", ErrGone, r.Source.Name(), time.UnixMilli(reach.From).UTC().Format(time.RFC3339))
+	if reach.Trimmed && reach.From > r.Bounds.From {
+		// One that was interrupted may have read what is gone now.
+		r.gone = fmt.Errorf("%w: the %s begins at %s", ErrGone, r.Source.Name(), time.UnixMilli(reach.From).UTC().Format(time.RFC3339))
+		if !resumed {
+			return r.gone
+		}
 	}
 	if reach.From > window(r.Definition, r.Bounds).From {
 		r.summary.Begins = reach.From

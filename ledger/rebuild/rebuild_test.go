@@ -249,6 +249,76 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
+// Who is forgotten amid a rebuild is not in the place that it stores, nor in its figures,
+// whether it goes on or is interrupted.
+func TestForgottenMeanwhile(t *testing.T) {
+	list := history(rand.New(rand.NewPCG(15, 5)), 3, 2*day)
+	bounds := interval.Interval{From: 0, To: 2 * day}
+	want := naive(t, usual, slices.DeleteFunc(slices.Clone(list), func(a arrival) bool { return a.User == "u1" }), bounds)
+	for _, interrupted := range []bool{true, false} {
+		s := open(t)
+		c := rebuild.Config{Store: s, Source: tape{list}, Definition: usual, Bounds: bounds, Every: time.Hour, Now: slow(300)}
+		forgotten := false
+		c.Progress = func(p rebuild.Progress) {
+			if forgotten || p.Share < .5 {
+				return
+			}
+			forgotten = true
+			if _, err := s.Forget(t.Context(), "u1", time.Now()); err != nil {
+				t.Error(err)
+			}
+		}
+		if interrupted {
+			left := 12
+			first := c
+			first.Store, first.Progress = mortal{s, &left, true}, nil
+			if _, err := rebuild.Run(t.Context(), first); !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			c.Progress(rebuild.Progress{Share: 1})
+			there, err := s.Checkpoint(t.Context(), "1", store.Rebuild{Bounds: bounds, Source: "tape"}.Checkpoint("0"))
+			if err != nil || there.Revision != 0 {
+				t.Errorf("its place is still there: %+v, %v", there, err)
+			}
+		}
+		run(t, c)
+		kept(t, s, "1").mustBe(t, want)
+	}
+}
+
+// What the source has lost cannot be rebuilt, unless it was read before.
+func TestGone(t *testing.T) {
+	list := history(rand.New(rand.NewPCG(16, 6)), 2, 2*day)
+	s, left := open(t), 12
+	c := rebuild.Config{
+		Store: s, Source: trimmed{tape{list}, hour}, Definition: usual, Bounds: interval.Interval{From: 0, To: 2 * day}, Every: time.Hour, Now: slow(300),
+	}
+	if _, err := rebuild.Run(t.Context(), c); !errors.Is(err, rebuild.ErrGone) || !finished(t, s) {
+		t.Errorf("%v", err)
+	}
+	whole := c
+	whole.Source, whole.Store = tape{list}, mortal{s, &left, true}
+	if _, err := rebuild.Run(t.Context(), whole); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	if done := run(t, c); !done.Resumed || done.Begins != hour {
+		t.Errorf("%+v", done)
+	}
+	kept(t, s, "1").mustBe(t, naive(t, usual, list, c.Bounds))
+	// Where the place is lost too, it would begin again, and that it cannot.
+	left, c.Into = 12, "2"
+	whole.Into = "2"
+	if _, err := rebuild.Run(t.Context(), whole); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	if _, err := s.Forget(t.Context(), "nobody", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rebuild.Run(t.Context(), c); !errors.Is(err, rebuild.ErrGone) || finished(t, s) {
+		t.Errorf("%v", err)
+	}
+}
+
 // Progress only grows, and ends at everything.
 func TestProgress(t *testing.T) {
 	list := history(rand.New(rand.NewPCG(6, 6)), 4, day)

@@ -55,6 +55,16 @@ func (t tape) Parts() (parts []rebuild.Part) {
 	return parts
 }
 
+// A trimmed tape has lost what was stored before.
+type trimmed struct {
+	tape
+	before int64
+}
+
+func (t trimmed) Reach(context.Context) (rebuild.Reach, error) {
+	return rebuild.Reach{Interval: interval.Interval{From: t.before, To: interval.Latest}, Trimmed: true}, nil
+}
+
 type reel struct {
 	number int
 	list   []arrival

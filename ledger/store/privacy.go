@@ -58,6 +58,11 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 		if err := s.forgetLines(ctx, tx, user); err != nil {
 			return err
 		}
+		// The place of a rebuild knows names. One under way stores it again, one that was
+		// interrupted begins again.
+		if _, err := tx.ExecContext(ctx, s.q("delete from checkpoints where substr(source, 1, ?) = ?"), len(rebuildMark), rebuildMark); err != nil {
+			return err
+		}
 		for _, table := range []string{"intervals", "daily", "quarantine", "teams", "sessions"} {
 			result, err := tx.ExecContext(ctx, s.q("delete from "+table+" where user_id = ?"), storable(user))
 			if err != nil {

@@ -23,8 +23,11 @@ type Rebuild struct {
 func (r Rebuild) Checkpoint(part string) string { return r.checkpoints() + part }
 
 func (r Rebuild) checkpoints() string {
-	return fmt.Sprintf("rebuild %d-%d %s ", r.Bounds.From, r.Bounds.To, r.Source)
+	return fmt.Sprintf("%s%d-%d %s ", rebuildMark, r.Bounds.From, r.Bounds.To, r.Source)
 }
+
+// rebuildMark begins the names of the checkpoints of rebuilds.
+const rebuildMark = "rebuild "
 
 // BeginRebuild implements Store.
 func (s *SQL) BeginRebuild(ctx context.Context, d ledger.Definition, r Rebuild) error {

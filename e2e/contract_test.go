@@ -22,6 +22,7 @@ import (
 	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/ledger/live"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -43,6 +44,7 @@ func TestContract(t *testing.T) {
 		s := newContractScene(t)
 		s.policiesDecide()
 		s.theApplicationDecides()
+		s.theLedgerCounts()
 		h := newHearing(t, document, s.names)
 		for _, m := range s.tap.all() {
 			h.hear(m)
@@ -297,6 +299,20 @@ func (s *contractScene) theApplicationDecides() {
 		}
 	}
 	s.At(s.Now() + 30*second)
+}
+
+// theLedgerCounts who is online and active: of three users, one has closed and one has
+// its app in the background.
+func (s *contractScene) theLedgerCounts() {
+	s.StartLedger(&e2e.Database{Store: openLedger(s.t)}, live.Config{Zones: []string{"Europe/Berlin"}})
+	g := s.StartEdge("g2")
+	s.At(s.Now() + 30*second)
+	s.Connect(g, "cid", "phone")
+	say(s.t, s.Connect(g, "dot", "phone"), edge.State{})
+	s.Connect(g, "dot", "tablet")
+	s.Connect(g, "eva", "phone").Close()
+	s.At(s.Now() + 600*second)
+	s.ask(s.names.Stats(), "", "")
 }
 
 // touchy is a handler of a logger that does not bear an answer of the wrong length.

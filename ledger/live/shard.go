@@ -56,6 +56,8 @@ func (s *shard) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, store.ErrDefinition):
+			return err
 		case errors.Is(err, store.ErrOvertaken):
 			s.metrics.overtook.WithLabelValues(s.label).Inc()
 			s.log.Warn("another ledger follows this shard; standing by until it stops", "patience", s.cfg.Patience)

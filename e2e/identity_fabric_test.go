@@ -10,10 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/docs/check"
 	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/fanout/viewer"
 	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/ledger/live"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/identity"
 )
@@ -190,6 +192,62 @@ func TestApplicationDecidesOnLeastRights(t *testing.T) {
 		if s, ok := client.State("ann"); ok && !s.Withdrawn() {
 			t.Errorf("afterwards vera sees %+v", s)
 		}
+	})
+}
+
+// A ledger needs no more than its role: it reads, follows over broken links, goes on in
+// another process, and answers backends and operators, nobody else.
+func TestLedgerOnLeastRights(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		g := newGuarded(t)
+		g.keeper("k")
+		_, node := g.edge("g.1")
+		conn, err := node.Connect("ann", "phone", edge.State{Foreground: true, Active: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		beating, silence := context.WithCancel(g.ctx)
+		defer silence()
+		go beat(beating, conn)
+		books := openLedger(t)
+		first := g.ledger("l.1", books)
+		time.Sleep(2 * time.Minute)
+		first.link.Cut()
+		time.Sleep(time.Minute)
+		first.link.Heal()
+		time.Sleep(time.Minute)
+		first.kill()
+		g.ledger("l.2", books)
+		time.Sleep(time.Minute)
+
+		document, err := check.Read("../docs/asyncapi.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asker := range []*guest{g.connect(identity.Backend, "shop"), g.connect(identity.Operator, "olga")} {
+			m, err := asker.nc.Request(g.names.Stats(), nil, 5*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := document.Messages["stats"].Check(nil, m.Data); err != nil {
+				t.Errorf("%v in %s", err, m.Data)
+			}
+			stats, err := live.Ask(g.ctx, asker.nc, subjects.DefaultPrefix)
+			if err != nil || stats.Online != 1 || stats.Active != 1 || len(stats.Shards) != g.names.Shards() || time.Since(stats.AsOf) > 10*time.Second {
+				t.Errorf("%+v, %v", stats, err)
+			}
+			if c := stats.Today[0].Measures["connected"]; c.Users != 1 || c.Seconds < 200_000 || c.Seconds > 330_000 {
+				t.Errorf("today %+v", stats.Today)
+			}
+		}
+		g.wantNoViolation()
+		vera := g.connect(identity.Viewer, "vera")
+		ctx, cancel := context.WithTimeout(g.ctx, 5*time.Second)
+		defer cancel()
+		if _, err := live.Ask(ctx, vera.nc, subjects.DefaultPrefix); err == nil {
+			t.Error("a viewer is told how many are online")
+		}
+		g.forgive()
 	})
 }
 

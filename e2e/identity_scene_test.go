@@ -16,6 +16,8 @@ import (
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/keeper"
+	"github.com/rollcall-io/rollcall/ledger/live"
+	"github.com/rollcall-io/rollcall/ledger/store"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/identity"
 )
@@ -110,6 +112,16 @@ func (p *guest) kill() {
 	<-p.done
 	p.nc.Close()
 	p.stop = nil
+}
+
+func (g *guarded) ledger(name string, s store.Store) *guest {
+	g.t.Helper()
+	p := g.connect(identity.Ledger, name)
+	l, err := live.New(p.nc, s, live.Config{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g.run(p, l.Run)
 }
 
 func (g *guarded) keeper(name string) *guest {

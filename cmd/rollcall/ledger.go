@@ -21,11 +21,13 @@ import (
 	"github.com/rollcall-io/rollcall/ledger/access"
 	"github.com/rollcall-io/rollcall/ledger/definition"
 	"github.com/rollcall-io/rollcall/ledger/interval"
+	"github.com/rollcall-io/rollcall/ledger/live"
 	"github.com/rollcall-io/rollcall/ledger/report"
 	"github.com/rollcall-io/rollcall/ledger/store"
 )
 
 type ledgerCmd struct {
+	Run         ledgerRunCmd         `cmd:"" help:"Follow a running fabric."`
 	Import      ledgerImportCmd      `cmd:"" help:"Read a history from elsewhere."`
 	Archive     ledgerArchiveCmd     `cmd:"" help:"Write the raw events of a fabric to Parquet files."`
 	Report      ledgerReportCmd      `cmd:"" help:"Show how long users were online, by user, device, client or day."`
@@ -90,7 +92,7 @@ func (b books) open(ctx context.Context, create bool) (*opened, error) {
 	place := b.place()
 	if !create && !strings.Contains(place, "://") {
 		if _, err := os.Stat(place); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no ledger in %s; 'rollcall ledger import' makes one", place)
+			return nil, fmt.Errorf("no ledger in %s; 'rollcall up', 'rollcall ledger run' and 'rollcall ledger import' make one", place)
 		}
 	}
 	s, err := store.Open(ctx, place)
@@ -144,7 +146,7 @@ func effective() string {
 
 // wrongly marks errors that are the caller's.
 func wrongly(err error) error {
-	for _, mark := range []error{store.ErrURL, store.ErrDefinition, store.ErrUnknown, definition.ErrInvalid, report.ErrQuery, interval.ErrZone, access.ErrInvalid} {
+	for _, mark := range []error{store.ErrURL, store.ErrDefinition, store.ErrUnknown, definition.ErrInvalid, report.ErrQuery, interval.ErrZone, access.ErrInvalid, live.ErrConfig} {
 		if errors.Is(err, mark) {
 			return fmt.Errorf("%w: %w", errUsage, err)
 		}

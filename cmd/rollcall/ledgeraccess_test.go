@@ -50,6 +50,7 @@ type decision struct {
 }
 
 var decisions = map[string]decision{
+	"run":                {args: "run", needs: "a fabric"},
 	"import":             {args: "import {file} --cap 0", action: "import"},
 	"report":             {args: "report --by day", lead: true, analyst: true},
 	"sessions":           {args: "sessions bob", lead: true, action: "sessions", subject: "bob"},

@@ -29,12 +29,14 @@ Start with:
   rollcall replay TRACE.csv --speed 60   real connections come and go
   rollcall watch --viewer me u0074       changes as a viewer receives them
   rollcall who u0074                     the state now
+  rollcall top                           how many are online, and for how long today
   rollcall bounds                        how late each way of leaving is noticed`
 
 type cli struct {
-	Up      upCmd      `cmd:"" help:"Run a whole fabric in this process: server, keeper, fanout."`
+	Up      upCmd      `cmd:"" help:"Run a whole fabric in this process: server, keeper, fanout, ledger."`
 	Who     whoCmd     `cmd:"" help:"Show the state of users now."`
 	Watch   watchCmd   `cmd:"" help:"Show changes of users as a viewer receives them."`
+	Top     topCmd     `cmd:"" help:"Show how many users are online now, and for how long today."`
 	Replay  replayCmd  `cmd:"" help:"Play a connection history into a running fabric."`
 	Policy  policyCmd  `cmd:"" help:"Read and change who may know what of a user."`
 	Token   tokenCmd   `cmd:"" help:"Mint and revoke credentials."`
@@ -43,7 +45,7 @@ type cli struct {
 	Fanout  fanoutCmd  `cmd:"" help:"Run a fanout on an existing NATS system."`
 	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
-	Ledger  ledgerCmd  `cmd:"" help:"Online time: import histories, report, export, forget."`
+	Ledger  ledgerCmd  `cmd:"" help:"Online time: follow a fabric, import histories, report, export, forget."`
 	Version versionCmd `cmd:"" help:"Show the version."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
 	"github.com/rollcall-io/rollcall/keeper"
 	"github.com/rollcall-io/rollcall/ledger/archive"
+	"github.com/rollcall-io/rollcall/ledger/live"
 	"github.com/rollcall-io/rollcall/ledger/store"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/identity"
@@ -42,13 +44,16 @@ type upCmd struct {
 	Shards int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Prefix string   `default:"presence" help:"Prefix of the fabric's subjects."`
 	timing
+	Ledger  bool          `default:"true" negatable:"" help:"Count online time (default); --no-ledger for not."`
+	Zone    []string      `default:"UTC" placeholder:"NAME" help:"Time zone whose days the ledger counts, such as Europe/Berlin (default ${default}). Repeatable."`
+	Store   string        `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"Where the ledger is: postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
 	Archive *bool         `negatable:"" help:"Write raw events to Parquet files in the data directory, and keep log and heartbeats until they are there (default: what the fabric has, or not)."`
 	Summary time.Duration `default:"1m" help:"How often a line with the figures is logged; 0 for never."`
 	Verbose bool          `short:"v" help:"Log what every part does, the NATS server included."`
 }
 
 func (c *upCmd) Help() string {
-	return `Starts a NATS server with JetStream on the data directory, a keeper and a fanout, and runs until interrupted. What was
+	return `Starts a NATS server with JetStream on the data directory, a keeper, a fanout and a ledger, and runs until interrupted. What was
 there before is there again: nobody goes offline because the fabric was restarted. Without --preset and --set, so is the
 timing. Edges that run keep theirs until they are started again.
 
@@ -124,10 +129,7 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	if err != nil {
 		return err
 	}
-	roles := []identity.Role{identity.Keeper, identity.Fanout}
-	if found.Archive > 0 {
-		roles = append(roles, identity.Ledger)
-	}
+	roles := []identity.Role{identity.Keeper, identity.Fanout, identity.Ledger}
 	conns := make([]*nats.Conn, len(roles))
 	for i, role := range roles {
 		options, err := as(authority.Issuer(), identity.MaxTTL, role, "up")
@@ -151,6 +153,9 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	if c.Ledger {
+		group.Go(func() error { return part("ledger", c.ledger(ctx, conns[2], registry, parts.With("part", "ledger"))) })
+	}
 	if found.Archive > 0 {
 		group.Go(func() error { return part("archive", c.archive(ctx, conns[2], found, registry, parts)) })
 	}
@@ -165,7 +170,21 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 }
 
 // shelf is where an archive is: in the data directory, as for the commands on its files.
-func (c *upCmd) shelf() shelf { return shelf{books: books{Dir: c.Data}} }
+func (c *upCmd) shelf() shelf { return shelf{books: books{Dir: c.Data, Store: c.Store}} }
+
+func (c *upCmd) ledger(ctx context.Context, nc *nats.Conn, r prometheus.Registerer, log *slog.Logger) error {
+	place := c.shelf().place()
+	s, err := persist(ctx, log, place, func() (*store.SQL, error) { s, err := store.Open(ctx, place); return s, wrongly(err) })
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l, err := newLedger(nc, s, c.Data, live.Config{Prefix: c.Prefix, Zones: c.Zone, Summary: or(c.Summary, never), Registerer: r, Logger: log})
+	if err != nil {
+		return err
+	}
+	return l.Run(ctx)
+}
 
 func (c *upCmd) archive(ctx context.Context, nc *nats.Conn, found fabric.Fabric, r prometheus.Registerer, parts *slog.Logger) error {
 	ledger, err := store.Open(ctx, c.shelf().place())
@@ -280,12 +299,13 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
   NATS       %s
   WebSocket  %s
   metrics    %s
+  ledger     %s
   archive    %s
   offline is shown after a close within %s, silence %s, an edge crash %s
 
 %s
 Ctrl-C stops it; the data stays.
-`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), c.metricsURL(metrics), c.archiveDir(found),
+`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), c.metricsURL(metrics), c.ledgerPlace(), c.archiveDir(found),
 		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), c.hint(server.ClientURL(), b.EdgeCrash.Latest))
 	return nil
 }
@@ -345,6 +365,21 @@ func invocation(executable string) string {
 		return "go run ./cmd/rollcall"
 	}
 	return "rollcall"
+}
+
+func (c *upCmd) ledgerPlace() string {
+	if !c.Ledger {
+		return "off"
+	}
+	return redacted(c.shelf().place()) + " (days of " + strings.Join(c.Zone, ", ") + ")"
+}
+
+// redacted is a place without a password.
+func redacted(place string) string {
+	if u, err := url.Parse(place); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return place
 }
 
 func (c *upCmd) archiveDir(found fabric.Fabric) string {

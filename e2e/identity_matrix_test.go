@@ -225,8 +225,15 @@ func (m *matrix) decideBuckets() {
 	key(n.CohortBucket("keeper"), subjects.KeyShard(0), identity.Keeper)
 	reads(n.CohortBucket("fanout"), identity.Fanout)
 	key(n.CohortBucket("fanout"), subjects.KeyShard(0), identity.Fanout)
-	reads(n.CohortBucket("workers"))
-	key(n.CohortBucket("workers"), subjects.KeyShard(0))
+	workers := n.CohortBucket(subjects.WorkersBucket)
+	reads(workers, identity.Worker)
+	for _, k := range []string{
+		subjects.KeyCohort(me, subjects.CohortPlanKind), subjects.KeyCohortMember(me, me), subjects.KeyCohortMember(you, you), subjects.KeyCohortPart(me, 0),
+	} {
+		key(workers, k, identity.Worker)
+	}
+	reads(n.CohortBucket("others"))
+	key(n.CohortBucket("others"), subjects.KeyCohort(me, subjects.CohortPlanKind))
 }
 
 func (m *matrix) decideInboxes() {
@@ -366,7 +373,7 @@ func TestEverySubjectIsDecided(t *testing.T) {
 			t.Errorf("subjects.Names.%s: who may publish, who may subscribe? Decide in the matrix and in package identity.", method)
 		}
 	}
-	if len(identity.Roles) != 8 {
+	if len(identity.Roles) != 9 {
 		t.Errorf("%d roles: decide for the new one", len(identity.Roles))
 	}
 }

@@ -154,6 +154,11 @@ func (c *initCmd) dir() string { return cmp.Or(c.Keys, defaultKeys()) }
 // keys finds the keys or makes them. Those for another's operator hold none of ours.
 func (c *initCmd) keys(l *tally) (authority *identity.Authority, made bool, err error) {
 	dir := c.dir()
+	if !c.DryRun {
+		if err := keydir.Complete(dir); err != nil {
+			return nil, false, err
+		}
+	}
 	authority, err = keydir.Read(dir)
 	switch {
 	case err == nil:

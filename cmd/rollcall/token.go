@@ -27,6 +27,7 @@ type tokenCmd struct {
 	Keeper   tokenProcessCmd `cmd:"" help:"For a keeper process."`
 	Fanout   tokenProcessCmd `cmd:"" help:"For a fanout process."`
 	Ledger   tokenProcessCmd `cmd:"" help:"For a process that reads what edges observed."`
+	Worker   tokenProcessCmd `cmd:"" help:"For a member of a worker group."`
 	Operator tokenProcessCmd `cmd:"" help:"For somebody who runs the fabric: everything in its account."`
 	Revoke   tokenRevokeCmd  `cmd:"" help:"Cut a party off, and make void every token that it has."`
 	Rotate   tokenRotateCmd  `cmd:"" help:"Make a new signing key for a role, and void every token of the role."`

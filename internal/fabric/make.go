@@ -28,9 +28,10 @@ const (
 // watcher that reconnects.
 const markerTTL = time.Hour
 
-// groups are those whose members share shards out, each with a bucket for it. Their
-// members could make it themselves, and do where they may; under identities they may not.
-var groups = [...]string{"keeper", "fanout"}
+// groups are those whose members share shards out, each with a bucket for it, and the workers of
+// applications, who share one. The members could make it themselves, and do where they may; under
+// identities they may not.
+var groups = [...]string{"keeper", "fanout", subjects.WorkersBucket}
 
 func generations(names subjects.Names, group string, cfg Config) jetstream.KeyValueConfig {
 	return jetstream.KeyValueConfig{

@@ -3,7 +3,7 @@
 //
 // # What it owns
 //
-//   - [Role], the eight kinds of parties, and [Permissions], what each may publish and
+//   - [Role], the nine kinds of parties, and [Permissions], what each may publish and
 //     subscribe to.
 //   - [Authority], the keys of an operator with one account for the fabric. It writes
 //     the account's claims, in which every role is a scoped signing key.

@@ -123,6 +123,11 @@ func (i *Issuer) Fanout(name string, ttl time.Duration) (Credential, error) {
 	return i.Mint(Fanout, ttl, name)
 }
 
+// Worker mints for a member of a worker group.
+func (i *Issuer) Worker(name string, ttl time.Duration) (Credential, error) {
+	return i.Mint(Worker, ttl, name)
+}
+
 // Operator mints for somebody who runs the fabric.
 func (i *Issuer) Operator(name string, ttl time.Duration) (Credential, error) {
 	return i.Mint(Operator, ttl, name)

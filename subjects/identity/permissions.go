@@ -46,6 +46,8 @@ func PermissionsOf(names subjects.Names, role Role) Permissions {
 		p = keeperPermissions(names)
 	case Fanout:
 		p = fanoutPermissions(names)
+	case Worker:
+		p = workerPermissions(names)
 	case Operator:
 		return Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 	default:
@@ -165,6 +167,13 @@ func fanoutPermissions(n subjects.Names) Permissions {
 	}
 	p.Publish = append(p.Publish, owning(n.CohortBucket(GroupFanout))...)
 	return p
+}
+
+// workerPermissions are those of every member of every group of the application: any member
+// can be the coordinator of its group, who writes whatever there is.
+func workerPermissions(n subjects.Names) Permissions {
+	bucket := n.CohortBucket(subjects.WorkersBucket)
+	return Permissions{Publish: append(readingBucket(bucket), subjects.KVSubject(bucket, ">"))}
 }
 
 // The groups whose members share the shards out among themselves.

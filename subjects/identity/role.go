@@ -21,11 +21,15 @@ const (
 	Ledger   Role = "ledger"   // reads what edges observed
 	Keeper   Role = "keeper"   // turns it into leases and views
 	Fanout   Role = "fanout"   // tells viewers
+	Worker   Role = "worker"   // a member of a worker group
 	Operator Role = "operator" // whoever runs the fabric: everything in its account
 )
 
 // Roles lists every role.
-var Roles = [...]Role{Viewer, Device, Edge, Backend, Ledger, Keeper, Fanout, Operator}
+var Roles = [...]Role{Viewer, Device, Edge, Backend, Ledger, Keeper, Fanout, Worker, Operator}
+
+// Later are the roles that the first fabrics with identities did not have.
+var Later = [...]Role{Worker}
 
 // Errors of this package, wrapped with the reason.
 var (

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/rollcall-io/rollcall/subjects/identity"
@@ -30,8 +31,12 @@ const (
 
 func roleFile(role identity.Role) string { return filepath.Join(dirRoles, string(role)+".json") }
 
-// Open reads the keys, or makes them if there are none. made says which.
+// Open reads the keys, or makes them if there are none. made says which. Keys of a release that
+// did not know a role get one for it.
 func Open(dir string) (a *identity.Authority, made bool, err error) {
+	if err := Complete(dir); err != nil {
+		return nil, false, err
+	}
 	a, err = Read(dir)
 	if !errors.Is(err, ErrMissing) {
 		return a, false, err
@@ -40,6 +45,38 @@ func Open(dir string) (a *identity.Authority, made bool, err error) {
 		return nil, false, err
 	}
 	return a, true, Write(dir, a)
+}
+
+// Complete makes the keys of roles that came later than those that are there. Nobody's credential
+// was ever signed with them. What else may be wrong is left to [Read].
+func Complete(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, fileAccount)); err != nil {
+		return nil
+	}
+	for _, role := range identity.Later {
+		if !missing(dir, role) {
+			continue
+		}
+		old, err := readRole(filepath.Join(dir, roleFile(identity.Operator)), identity.Operator)
+		if err != nil {
+			return err
+		}
+		fresh, err := identity.Generate()
+		if err != nil {
+			return err
+		}
+		key := fresh.SigningKey(role)
+		key.Account = old.Account
+		if err := put(dir, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func missing(dir string, role identity.Role) bool {
+	_, err := os.Stat(filepath.Join(dir, roleFile(role)))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Write keeps the keys in a directory that must not hold any.
@@ -67,11 +104,16 @@ func Write(dir string, a *identity.Authority) error {
 
 // Replace keeps the key of a role of an authority in the place of the one before.
 func Replace(dir string, a *identity.Authority, role identity.Role) error {
-	b, err := json.Marshal(a.SigningKey(role))
+	return put(dir, a.SigningKey(role))
+}
+
+// put writes the key of a role so that it is there whole, or the one before.
+func put(dir string, key identity.SigningKey) error {
+	b, err := json.Marshal(key)
 	if err != nil {
 		return fmt.Errorf("keydir: %w", err)
 	}
-	path := filepath.Join(dir, roleFile(role))
+	path := filepath.Join(dir, roleFile(key.Role))
 	if err := os.Remove(path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash
 		return fmt.Errorf("keydir: %w", err)
 	}
@@ -147,6 +189,9 @@ func Read(dir string) (*identity.Authority, error) {
 		*f.seed = strings.TrimSpace(string(text))
 	}
 	for _, role := range identity.Roles {
+		if slices.Contains(identity.Later[:], role) && missing(dir, role) {
+			return nil, fmt.Errorf("%w: %s has no key for the role %s, which is new; `rollcall up` and `rollcall init` make one", ErrDamaged, dir, role)
+		}
 		key, err := readRole(filepath.Join(dir, roleFile(role)), role)
 		if err != nil {
 			return nil, err

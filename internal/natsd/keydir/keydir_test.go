@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,31 @@ func TestDamageIsNamedAndNothingIsMadeAnew(t *testing.T) {
 				t.Errorf("%s %s: a secret is in the message: %v", name, file, err)
 			}
 		}
+	}
+}
+
+// A directory of a release that did not know a role gets a key for it, of the same account, and
+// keeps the others.
+func TestKeysOfAnOlderRelease(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	before, _ := open(t, dir)
+	for _, role := range identity.Later {
+		if err := os.Remove(filepath.Join(dir, "roles", string(role)+".json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := keydir.Read(dir); !errors.Is(err, keydir.ErrDamaged) || !strings.Contains(err.Error(), "rollcall init") {
+		t.Errorf("read before: %v", err)
+	}
+	after, _ := open(t, dir)
+	for _, role := range identity.Roles {
+		later := slices.Contains(identity.Later[:], role)
+		if same := before.SigningKey(role) == after.SigningKey(role); same == later {
+			t.Errorf("%s: the same key: %v", role, same)
+		}
+	}
+	if again, _ := open(t, dir); again.SigningKey(identity.Worker) != after.SigningKey(identity.Worker) {
+		t.Error("made twice")
 	}
 }
 

@@ -44,6 +44,7 @@ type cli struct {
 	Keeper  keeperCmd  `cmd:"" help:"Run a keeper on an existing NATS system."`
 	Fanout  fanoutCmd  `cmd:"" help:"Run a fanout on an existing NATS system."`
 	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
+	Doctor  doctorCmd  `cmd:"" help:"Examine a running fabric: what is wrong, or that all is well."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
 	Ledger  ledgerCmd  `cmd:"" help:"Online time: follow a fabric, import histories, report, export, forget."`
 	Version versionCmd `cmd:"" help:"Show the version."`

@@ -145,6 +145,30 @@ func TestKickReplacesTheConsumer(t *testing.T) {
 	})
 }
 
+// Somebody who kicks every half second, because nothing comes, keeps a reader from nothing when
+// the stream is back: the pause after failures is longer.
+func TestKicksDuringAPauseAreOne(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, jetstream.StreamConfig{})
+		if err := s.writer.DeleteStream(t.Context(), "S"); err != nil {
+			t.Fatal(err)
+		}
+		r := s.read(feed.Config{Start: 1}, nil)
+		go func() {
+			for t.Context().Err() == nil {
+				time.Sleep(500 * time.Millisecond)
+				r.Kick()
+			}
+		}()
+		time.Sleep(time.Minute)
+		if _, err := s.writer.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}}); err != nil {
+			t.Fatal(err)
+		}
+		s.write(1, 3)
+		s.mustHave(r, 10*time.Second, numbers(1, 3))
+	})
+}
+
 func TestFastReaderOfASlowStreamKeepsItsConsumer(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		s := newScene(t, jetstream.StreamConfig{})

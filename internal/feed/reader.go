@@ -130,6 +130,10 @@ type handlerError struct{ error }
 // follow builds one consumer and reads it until it breaks. worked says whether
 // anything was handed over.
 func (r *Reader) follow(ctx context.Context, reconnected <-chan nats.Status, handle func(context.Context, Batch) error) (worked bool, err error) {
+	select {
+	case <-r.kick: // from while there was no consumer: whoever kicks again and again must not end each new one
+	default:
+	}
 	consumer, pending, err := r.build(ctx)
 	if err != nil {
 		return false, err

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rollcall-io/rollcall/subjects"
+)
+
+// killedArgs is the command line of a child process of [TestLedgerRunIsKilled].
+const killedArgs = "ROLLCALL_TEST_KILLED_ARGS"
+
+// A ledger that is killed again and again, as a process, has the figures of a rebuild.
+func TestLedgerRunIsKilled(t *testing.T) {
+	if args := os.Getenv(killedArgs); args != "" {
+		ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+		defer stop()
+		os.Exit(run(ctx, strings.Split(args, "\n"), console{os.Stdout, os.Stderr}))
+	}
+	killLedgers(t, filepath.Join(t.TempDir(), "ledger.db"))
+}
+
+func killLedgers(t *testing.T, place string) {
+	data := filepath.Join(t.TempDir(), "data")
+	url := up(t, "--data", data, "--no-ledger", "--preset", "worker")
+	child := func() *exec.Cmd {
+		c := exec.Command(os.Args[0], "-test.run=^TestLedgerRunIsKilled$")
+		args := []string{"ledger", "run", "-s", url, "--dir", data, "--store", place, "--every", "30ms"}
+		c.Env = append(os.Environ(), killedArgs+"="+strings.Join(args, "\n"))
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	played := make(chan string, 1)
+	go func() {
+		code, _, errs := command(t, "replay", "-s", url, writeTrace(t, crowd()), "--settle", "1s")
+		played <- fmt.Sprint(code, errs)
+	}()
+	random := rand.New(rand.NewPCG(7, 7))
+	kills := 0
+	for done := false; !done; kills++ {
+		c := child()
+		select {
+		case says := <-played:
+			if done = true; !strings.HasPrefix(says, "0") {
+				t.Error("replay: ", says)
+			}
+		case <-time.After(time.Duration(100+random.IntN(900)) * time.Millisecond):
+		}
+		c.Process.Kill()
+		c.Wait()
+	}
+	over := time.Now()
+	last := child()
+	for read := (subjects.Stats{}); read.AsOf.Before(over); {
+		if code, out, errs := command(t, "top", "-s", url, "--once", "--json"); code == 0 {
+			if err := json.Unmarshal([]byte(out), &read); err != nil {
+				t.Fatal(err)
+			}
+		} else if time.Since(over) > time.Minute {
+			t.Fatal(errs)
+		}
+	}
+	last.Process.Signal(os.Interrupt)
+	if err := last.Wait(); err != nil {
+		t.Error(err)
+	}
+	ask := func(args ...string) string {
+		return ledgerSays(t, data, append(args, "--store", place)...)
+	}
+	from := over.UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+	ask("rebuild", "-s", url, "--from", from, "--to", over.UTC().AddDate(0, 0, 2).Format(time.DateOnly))
+	ask("reconcile", "--threshold", "0") // fails if there is a difference
+	rows := ask("report", "--by", "user", "--format", "csv", "--definition", "1")
+	if n := strings.Count(rows, "\nu"); n != crowdSize {
+		t.Errorf("%d users in\n%s", n, rows)
+	}
+	if out := ask("quarantine", "list"); strings.Count(out, "\n") != 1 {
+		t.Error(out)
+	}
+	t.Logf("killed %d times", kills)
+}
+
+const crowdSize = 30
+
+// crowd is a trace of ten seconds in which users come and go all the time.
+func crowd() string {
+	random := rand.New(rand.NewPCG(3, 3))
+	var b strings.Builder
+	b.WriteString("t,user,device,edge,event\n")
+	open := make([]bool, crowdSize)
+	for tick := range 400 {
+		u := random.IntN(crowdSize)
+		if tick < crowdSize {
+			u = tick
+		}
+		event := "open"
+		if open[u] {
+			event = "close"
+		}
+		open[u] = !open[u]
+		fmt.Fprintf(&b, "%.3f,u%d,d,g%d,%s\n", float64(tick)/40, u, u%2, event)
+	}
+	return b.String()
+}

@@ -147,6 +147,15 @@ func TestLedgerDefinitions(t *testing.T) {
 			t.Errorf("%q: %d, %q", text, code, errs)
 		}
 	}
+	// Labels of the application are measures of its definition.
+	write("version: labelled\nlabels: [streaming]\n")
+	ledgerSays(t, dir, "import", file, "--definition", rules)
+	for _, question := range []string{"report", "export", "totals"} {
+		ledgerSays(t, dir, question, "--measure", "streaming")
+		if code, _, errs := command(t, "ledger", question, "--measure", "streaming", "--definition", "wide", "--dir", dir); code != 2 || !strings.Contains(errs, `no measure "streaming"`) {
+			t.Errorf("%s of a label that the definition has not: %d, %q", question, code, errs)
+		}
+	}
 	write(ledgerSays(t, dir, "definitions", "--template"))
 	ledgerSays(t, dir, "import", file, "--definition", rules)
 }

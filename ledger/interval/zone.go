@@ -38,8 +38,8 @@ func LoadZone(name string) (*Zone, error) {
 		return nil, fmt.Errorf("%w: %q", ErrZone, name)
 	}
 	local, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %q: %w", ErrZone, name, err)
+	if err != nil { // whose words are the same
+		return nil, fmt.Errorf("%w: %q", ErrZone, name)
 	}
 	pieces := int(lastDate-firstDate)>>pieceBits + 1
 	return &Zone{name: name, local: local, pieces: make([]atomic.Pointer[piece], pieces)}, nil

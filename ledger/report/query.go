@@ -55,7 +55,7 @@ func ParseColumns(names []string) ([]Column, error) {
 		for _, part := range strings.Split(name, ",") {
 			c := Column(strings.TrimSpace(part))
 			if !slices.Contains(columns, c) {
-				return nil, fmt.Errorf("%w: cannot count by %q, only by %v", ErrQuery, part, columns)
+				return nil, fmt.Errorf("%w: cannot count by %q, only by %s", ErrQuery, part, strings.Join(columnNames(columns), ", "))
 			}
 			if slices.Contains(by, c) {
 				return nil, fmt.Errorf("%w: by %s twice", ErrQuery, c)
@@ -64,6 +64,13 @@ func ParseColumns(names []string) ([]Column, error) {
 		}
 	}
 	return by, nil
+}
+
+func columnNames(by []Column) (names []string) {
+	for _, c := range by {
+		names = append(names, string(c))
+	}
+	return names
 }
 
 // ParseBounds reads a time from, inclusive, to, exclusive: an instant as in RFC 3339, or

@@ -163,7 +163,11 @@ func stored(t *testing.T, rows list) store.Store {
 // than it is.
 func TestStoresLikeNaiveCounting(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
-	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana", "Pacific/Apia"} {
+	zones := []string{"Europe/Berlin", "Australia/Lord_Howe", "UTC", "America/New_York", "America/Havana", "Pacific/Apia"}
+	if testing.Short() {
+		zones = zones[:2]
+	}
+	for _, name := range zones {
 		around := time.Date(2026, []time.Month{3, 10, 4, 11, 12}[rnd.IntN(5)], 29, 0, 0, 0, 0, time.UTC).UnixMilli()
 		rows := random(rnd, around)
 		s := stored(t, rows)

@@ -38,12 +38,7 @@ func Write(w io.Writer, format string, by []Column, rows []Row) error {
 	return writeTable(w, by, rows)
 }
 
-func header(by []Column) (names []string) {
-	for _, c := range by {
-		names = append(names, string(c))
-	}
-	return append(names, "seconds")
-}
+func header(by []Column) []string { return append(columnNames(by), "seconds") }
 
 func (r Row) cells() []string { return append(slices.Clone(r.Keys), Seconds(r.Total)) }
 

@@ -88,36 +88,29 @@ func (b *batch) labelled(text string) uint32 {
 	return at
 }
 
-// A stack is the events of one hour that were stored in one hour, sorted by user,
-// session, epoch and time.
-type stack struct {
-	at, stored int64
-	entries    []entry
-}
+// An era is an hour of events and one in which they were stored: a file has one of each.
+type era struct{ at, stored int64 }
 
-// stacks sorts the entries.
-func (b *batch) stacks() (stacks []*stack) {
-	type key struct{ at, stored int64 }
-	known := make(map[key]*stack)
-	var last key
-	var top *stack
-	for _, e := range b.ordered() {
-		k := key{hourOf(e.at), hourOf(b.origins[e.origin].stored)}
-		if top == nil || k != last {
-			last, top = k, known[k]
-			if top == nil {
-				top = &stack{at: k.at, stored: k.stored}
-				known[k] = top
-				stacks = append(stacks, top)
+func (b *batch) era(e *entry) era { return era{hourOf(e.at), hourOf(b.origins[e.origin].stored)} }
+
+// eras are those that the entries are of: two or three, unless much comes late.
+func (b *batch) eras() (eras []era) {
+	known := make(map[era]bool)
+	var last era
+	for i := range b.entries {
+		if x := b.era(&b.entries[i]); x != last || len(eras) == 0 {
+			last = x
+			if !known[x] {
+				known[x] = true
+				eras = append(eras, x)
 			}
 		}
-		top.entries = append(top.entries, e)
 	}
-	return stacks
+	return eras
 }
 
-// ordered sorts by counting: connections are few, and the events of one nearly come in
-// their order.
+// ordered sorts by user, session, epoch and time. It counts: connections are few, and the
+// events of one nearly come in their order.
 func (b *batch) ordered() []entry {
 	rank, n := b.ranks()
 	ends := make([]int, n+1)

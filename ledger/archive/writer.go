@@ -166,8 +166,9 @@ func (w *Writer) Add(m raw.Message) error {
 
 // spill writes what is in memory to files that do not count yet.
 func (w *Writer) spill() error {
-	for _, s := range w.sink.stacks() {
-		if err := w.spillEvents(s); err != nil {
+	ordered := w.sink.ordered()
+	for _, x := range w.sink.eras() {
+		if err := w.spillEvents(x, ordered); err != nil {
 			return err
 		}
 	}
@@ -175,19 +176,23 @@ func (w *Writer) spill() error {
 	return w.spillRefusals()
 }
 
-func (w *Writer) spillEvents(s *stack) error {
-	out, err := newOutput[row](w.place, eventsTable, s.at, s.stored, shardName(w.shard))
+// spillEvents writes those of an era to a file.
+func (w *Writer) spillEvents(x era, ordered []entry) error {
+	out, err := newOutput[row](w.place, eventsTable, x.at, x.stored, shardName(w.shard))
 	if err != nil {
 		return err
 	}
 	chunk := make([]row, 0, perChunk)
-	for entries := s.entries; len(entries) > 0 && err == nil; {
-		n := min(len(entries), perChunk)
-		for i := range entries[:n] {
-			chunk = append(chunk, w.sink.row(w.shard, &entries[i]))
+	for i := range ordered {
+		if e := &ordered[i]; w.sink.era(e) == x {
+			chunk = append(chunk, w.sink.row(w.shard, e))
 		}
-		err = out.write(chunk)
-		entries, chunk = entries[n:], chunk[:0]
+		if len(chunk) == perChunk || i == len(ordered)-1 {
+			if err = out.write(chunk); err != nil {
+				break
+			}
+			chunk = chunk[:0]
+		}
 	}
 	return w.spilled(err, out.end)
 }

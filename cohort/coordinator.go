@@ -145,7 +145,11 @@ func attributes(e machine.Event) []any {
 	case machine.AboutCoordinator:
 		return []any{"coordinator", e.Member}
 	}
-	return []any{"partition", e.Partition, "from", e.From, "to", e.To, "generation", e.Generation, "reason", e.Reason}
+	all := []any{"partition", *e.Partition, "from", e.From, "to", e.To, "reason", e.Reason}
+	if e.About == machine.AboutPartition {
+		all = append(all, "generation", e.Generation)
+	}
+	return all
 }
 
 // removalsAtOnce bounds the removals under way.

@@ -271,3 +271,11 @@ func (m *Member) release(partition int, generation uint64) {
 	m.handOverLocked()
 	wake(m.beatNow)
 }
+
+// asked says whether somebody else shall have a partition that is held by this grant.
+func (m *Member) asked(g rollcall.Grant) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.held[g.Shard]
+	return h != nil && h.Generation == g.Generation && h.asked
+}

@@ -20,14 +20,14 @@ const (
 var _ rollcall.Ownership = (*Member)(nil)
 
 // Own implements [rollcall.Ownership] by the partitions of the group: run is called for each that
-// the member owns. The context given to it ends when the partition is asked for or lost; when run
-// returns, the partition is released. So run may still commit what it has done, with a context of
-// its own. Use it instead of [Member.Assignments], not beside it.
+// the member owns. The context given to it ends when the partition is asked for or lost, or ctx
+// has ended; when run returns, the partition is released. So run may still commit what it has done,
+// with a context of its own. Use it instead of [Member.Assignments], not beside it.
 //
 // It returns when ctx has ended, or with [Member.Err] when the member takes part no more, and every run
 // has returned. It does not say goodbye.
 func (m *Member) Own(ctx context.Context, run func(context.Context, rollcall.Grant) error) error {
-	o := owning{member: m, run: run, works: make(map[int]*work)}
+	o := owning{ctx: ctx, member: m, run: run, works: make(map[int]*work)}
 	defer o.stopAll()
 	for {
 		select {
@@ -38,7 +38,7 @@ func (m *Member) Own(ctx context.Context, run func(context.Context, rollcall.Gra
 				<-m.done
 				return m.err
 			}
-			o.follow(ctx, a)
+			o.follow(a)
 		}
 	}
 }
@@ -58,6 +58,7 @@ func (m *Member) Offset(partition int) (offset uint64, err error) {
 
 // owning is one call of Own.
 type owning struct {
+	ctx    context.Context
 	member *Member
 	run    func(context.Context, rollcall.Grant) error
 	works  map[int]*work
@@ -71,7 +72,7 @@ type work struct {
 	done  chan struct{}
 }
 
-func (o *owning) follow(ctx context.Context, a Assignment) {
+func (o *owning) follow(a Assignment) {
 	given := make(map[int]bool, len(a.Partitions))
 	for _, p := range a.Partitions {
 		given[p.Number] = true
@@ -82,7 +83,7 @@ func (o *owning) follow(ctx context.Context, a Assignment) {
 		if before != nil {
 			before.stop()
 		}
-		o.start(ctx, rollcall.Grant{Shard: p.Number, Generation: p.Generation}, before)
+		o.start(rollcall.Grant{Shard: p.Number, Generation: p.Generation}, before)
 	}
 	for n, w := range o.works {
 		if !given[n] {
@@ -91,8 +92,8 @@ func (o *owning) follow(ctx context.Context, a Assignment) {
 	}
 }
 
-func (o *owning) start(ctx context.Context, g rollcall.Grant, before *work) {
-	ctx, stop := context.WithCancel(ctx)
+func (o *owning) start(g rollcall.Grant, before *work) {
+	ctx, stop := context.WithCancel(o.ctx)
 	w := &work{g, stop, make(chan struct{})}
 	o.works[g.Shard] = w
 	o.all.Go(func() {
@@ -104,7 +105,10 @@ func (o *owning) start(ctx context.Context, g rollcall.Grant, before *work) {
 		if ctx.Err() == nil {
 			o.work(ctx, w)
 		}
-		o.member.release(g.Shard, g.Generation)
+		// Who works no more at all has nothing to gain from being given it again.
+		if o.ctx.Err() == nil || o.member.asked(g) {
+			o.member.release(g.Shard, g.Generation)
+		}
 	})
 }
 

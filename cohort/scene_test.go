@@ -63,6 +63,15 @@ func (s *scene) joinAs(c cohort.Config) *worker {
 
 func (s *scene) joinOver(link *lab.Link, c cohort.Config) *worker {
 	s.t.Helper()
+	w := s.enter(link, c)
+	go w.work()
+	s.t.Cleanup(w.kill)
+	return w
+}
+
+// enter joins, and leaves it to the caller to read assignments.
+func (s *scene) enter(link *lab.Link, c cohort.Config) *worker {
+	s.t.Helper()
 	w := &worker{t: s.t, id: c.ID, link: link, nc: lab.Connect(s.t, link), ended: make(chan struct{})}
 	var ctx context.Context
 	ctx, w.crash = context.WithCancel(context.Background())
@@ -71,8 +80,6 @@ func (s *scene) joinOver(link *lab.Link, c cohort.Config) *worker {
 		s.t.Fatalf("%s: %v", c.ID, err)
 	}
 	w.member = m
-	go w.work()
-	s.t.Cleanup(w.kill)
 	return w
 }
 

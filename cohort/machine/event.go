@@ -57,8 +57,8 @@ type Event struct {
 	Member string    `json:"member,omitempty"`
 	// State of the member from now on.
 	State State `json:"state,omitempty"`
-	// Partition goes From a member To another. At an ask it does not yet.
-	Partition  int    `json:"partition,omitempty"`
+	// Partition goes From a member To another; at an ask it does not yet. Nil if it is about none.
+	Partition  *int   `json:"partition,omitempty"`
 	From       string `json:"from,omitempty"`
 	To         string `json:"to,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
@@ -69,11 +69,11 @@ type Event struct {
 func (e Event) String() string {
 	switch e.About {
 	case AboutMember:
-		return fmt.Sprintf("member %s is %s (%s)", e.Member, e.State, e.Reason)
+		return fmt.Sprintf("member %s: %s (%s)", e.Member, e.State, e.Reason)
 	case AboutCoordinator:
 		return fmt.Sprintf("%s coordinates", e.Member)
 	case AboutAsk:
-		return fmt.Sprintf("partition %d: %s is asked to release it to %s (%s)", e.Partition, e.From, e.To, e.Reason)
+		return fmt.Sprintf("partition %d: %s is asked to release it to %s (%s)", *e.Partition, e.From, e.To, e.Reason)
 	}
 	from, to := e.From, e.To
 	if from == "" {
@@ -82,5 +82,5 @@ func (e Event) String() string {
 	if to == "" {
 		to = "nobody"
 	}
-	return fmt.Sprintf("partition %d: %s → %s, generation %d (%s)", e.Partition, from, to, e.Generation, e.Reason)
+	return fmt.Sprintf("partition %d: %s → %s, generation %d (%s)", *e.Partition, from, to, e.Generation, e.Reason)
 }

@@ -176,10 +176,10 @@ func (m *Machine) adopt(plan subjects.CohortPlan, revision uint64) (events []Eve
 		}
 		switch {
 		case was.Owner != share.Owner || was.Generation != share.Generation:
-			events = append(events, Event{At: m.clock, About: AboutPartition, Partition: n, From: was.Owner, To: share.Owner,
+			events = append(events, Event{At: m.clock, About: AboutPartition, Partition: new(n), From: was.Owner, To: share.Owner,
 				Generation: share.Generation, Reason: share.Why})
 		case share.Next != "" && was.Next != share.Next:
-			events = append(events, Event{At: m.clock, About: AboutAsk, Partition: n, From: share.Owner, To: share.Next, Reason: share.Why})
+			events = append(events, Event{At: m.clock, About: AboutAsk, Partition: new(n), From: share.Owner, To: share.Next, Reason: share.Why})
 		}
 	}
 	m.asked = asked

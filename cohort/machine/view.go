@@ -41,6 +41,9 @@ func (m *Machine) View() View {
 		At: m.clock, Timing: m.timing(), Coordinator: m.lease.Holder, Generation: m.plan.Generation,
 		Members: []MemberView{}, Partitions: slices.Clone(m.plan.Partitions), Pinned: m.orders.Pinned,
 	}
+	if m.group != nil && len(v.Partitions) < m.group.Partitions { // before the first plan
+		v.Partitions = make([]subjects.CohortShare, m.group.Partitions)
+	}
 	owned := make(map[string]int)
 	for _, s := range v.Partitions {
 		owned[s.Owner]++

@@ -47,6 +47,7 @@ type cli struct {
 	Doctor  doctorCmd  `cmd:"" help:"Examine a running fabric: what is wrong, or that all is well."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
 	Ledger  ledgerCmd  `cmd:"" help:"Online time: follow a fabric, import histories, report, export, forget."`
+	Cohort  cohortCmd  `cmd:"" help:"Worker groups: who is alive, who owns what; drain and move."`
 	Version versionCmd `cmd:"" help:"Show the version."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
@@ -137,7 +138,7 @@ func asked(err error) string {
 // Names of packages in front of their errors: good in a log, noise for whoever typed a
 // command. An edge is also a column of traces, where its name must stay.
 var (
-	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|keeper|fanout|bench|nats|store|report|interval|importer|archive|access|pseudonym): )+`)
+	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|keeper|fanout|cohort|bench|nats|store|report|interval|importer|archive|access|pseudonym): )+`)
 	edgeTwice = regexp.MustCompile(`(edge "[^"]*": )edge: `)
 )
 

@@ -23,6 +23,10 @@ func serves(command string, role access.Role) bool {
 	return role == access.Auditor
 }
 
+// unattended says whether a command tells nothing to whoever starts it, mostly a service.
+// What it may do is up to the database.
+func unattended(command string) bool { return command == "run" || command == "archive" }
+
 type ledgerAccessCmd struct {
 	Show     accessShowCmd     `cmd:"" help:"Show the rules; others than auditors see what holds for them."`
 	Set      accessSetCmd      `cmd:"" help:"Replace the rules by those of a file."`
@@ -35,10 +39,13 @@ the database by other means: let only a service account read it and give others 
 GRANTs of PostgreSQL. docs/online-time.md shows both.`
 }
 
-type accessShowCmd struct{ books }
+type accessShowCmd struct {
+	books
+	eyes
+}
 
 func (c *accessShowCmd) Run(ctx context.Context, std console) error {
-	s, err := c.open(ctx, false)
+	s, err := c.openAs(ctx, false, c.eyes)
 	if err != nil {
 		return err
 	}

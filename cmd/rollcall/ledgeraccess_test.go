@@ -47,10 +47,12 @@ type decision struct {
 	action, subject string // of the note; none if nothing is told of users
 	// needs is what an auditor's try would need beside a store; others are tried.
 	needs string
+	// service is a command that tells nothing to whoever starts it.
+	service bool
 }
 
 var decisions = map[string]decision{
-	"run":                {args: "run", needs: "a fabric"},
+	"run":                {service: true},
 	"import":             {args: "import {file} --cap 0", action: "import"},
 	"report":             {args: "report --by day", lead: true, analyst: true},
 	"sessions":           {args: "sessions bob", lead: true, action: "sessions", subject: "bob"},
@@ -66,7 +68,7 @@ var decisions = map[string]decision{
 	"access show":        {args: "access show", lead: true, analyst: true},
 	"access set":         {args: "access set {rules}", action: "access"},
 	"access template":    {args: "access template", lead: true, analyst: true},
-	"archive":            {args: "archive", needs: "a fabric"},
+	"archive":            {service: true},
 	"rebuild":            {args: "rebuild --from 2026-07-29 --source archive", needs: "raw events"},
 	"reconcile":          {args: "reconcile --against 1,cap=0s", action: "reconcile"},
 }
@@ -88,6 +90,12 @@ func TestEveryLedgerCommandIsDecidedOn(t *testing.T) {
 		d, ok := decisions[name]
 		if !ok {
 			t.Errorf("nobody decided who may use 'ledger %s' and what the audit says of it", name)
+			continue
+		}
+		if d.service != unattended(name) {
+			t.Errorf("'ledger %s' is a service, or is none", name)
+		}
+		if d.service {
 			continue
 		}
 		args := append([]string{"ledger"}, strings.Fields(fill.Replace(d.args))...)

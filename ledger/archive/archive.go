@@ -133,7 +133,7 @@ func (a *Archive) readEvents(ctx context.Context, f filed, bounds interval.Inter
 
 // rows reads a file, which must have as many as the manifest says.
 func (p place) rows(ctx context.Context, f filed, take func([]row) error) error {
-	in, err := p.read(f.Name)
+	in, err := p.read(f)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (p place) mergeInto(ctx context.Context, out *output[row], files []filed) (
 	}()
 	var rows int64
 	for _, f := range files {
-		in, err := p.read(f.Name)
+		in, err := p.read(f)
 		if err != nil {
 			return err
 		}

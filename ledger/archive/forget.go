@@ -127,7 +127,7 @@ func (a *Archive) cutTo(end func() (filed, error), err error) (filed, bool, erro
 
 // holds says whether a file has events of a user, by the dictionaries of its groups.
 func (a *Archive) holds(f filed, user string) (bool, error) {
-	in, err := a.read(f.Name)
+	in, err := a.read(f)
 	if err != nil {
 		return false, err
 	}

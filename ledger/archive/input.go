@@ -27,26 +27,30 @@ type columns struct {
 	flags   [perChunk]bool
 }
 
-func (p place) read(name string) (*input, error) {
-	f, err := os.Open(p.path(name))
+// read opens a file, which must have the size that the manifest says.
+func (p place) read(f filed) (*input, error) {
+	opened, err := os.Open(p.path(f.Name))
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
-	in, err := newInput(f)
+	in, err := newInput(opened, f.Bytes)
 	if err != nil {
-		return nil, errors.Join(damaged(name, err), f.Close())
+		return nil, errors.Join(damaged(f.Name, err), opened.Close())
 	}
 	return in, nil
 }
 
 func damaged(name string, err error) error { return fmt.Errorf("%w: %s: %w", ErrDamaged, name, err) }
 
-func newInput(f *os.File) (*input, error) {
+func newInput(f *os.File, size int64) (*input, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	opened, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
+	if info.Size() != size {
+		return nil, fmt.Errorf("%d bytes instead of %d", info.Size(), size)
+	}
+	opened, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
 	if err != nil {
 		return nil, err
 	}

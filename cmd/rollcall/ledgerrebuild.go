@@ -164,7 +164,7 @@ func (c *ledgerRebuildCmd) say(std console, period string, sum rebuild.Summary) 
 		fmt.Fprintf(std.err, "the %s begins at %s: sessions that began before may be cut or missing\n", c.Source, spellTime(sum.Begins))
 	}
 	if sum.Ends != 0 {
-		fmt.Fprintf(std.err, "the %s was read as of %s: what comes late may still change the last of the period\n", c.Source, spellTime(sum.Ends))
+		fmt.Fprintf(std.err, "the %s ends at %s: what is stored later, and may belong into the period, is not counted\n", c.Source, spellTime(sum.Ends))
 	}
 	fmt.Fprintf(std.err, "figures:    rollcall ledger report --definition %s\ncomparison: rollcall ledger reconcile --against %[1]s\n", sum.Version)
 }

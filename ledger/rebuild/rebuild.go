@@ -146,7 +146,7 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	r.Definition.Version = version
 	r.summary.Version, r.summary.Resumed = version, resumed
-	r.rebuild = store.Rebuild{Definition: version, Bounds: r.Bounds, Source: r.Source.Name(), Started: r.Now()}
+	r.rebuild = store.Rebuild{Definition: version, Bounds: r.Bounds, Source: r.Source.Name(), Ends: time.UnixMilli(reach.To), Started: r.Now()}
 	return r.Store.BeginRebuild(ctx, r.Definition, r.rebuild)
 }
 

@@ -95,13 +95,20 @@ func TestVersions(t *testing.T) {
 	if second := run(t, c); second.Version == first.Version || second.Resumed {
 		t.Errorf("after %q: %+v", first.Version, second)
 	}
+	c.Now = func() time.Time { return now }
+	third := run(t, c).Version
+	for _, n := range []string{".2", ".3"} { // two more in the same second
+		if done := run(t, c); done.Version != third+n {
+			t.Errorf("after %s: %+v", third, done)
+		}
+	}
 	wide := c
 	wide.Definition.Version, wide.Definition.Gaps.Cap = "wide", 2*time.Minute
 	if done := run(t, wide); done.Version != "wide" {
 		t.Errorf("%+v", done)
 	}
 	known, err := s.Definitions(t.Context())
-	if err != nil || len(known) != 4 || known[0].Version != "1" || known[0].Rebuilt {
+	if err != nil || len(known) != 7 || known[0].Version != "1" || known[0].Rebuilt {
 		t.Errorf("%+v, %v", known, err)
 	}
 	for _, k := range known[1:] {

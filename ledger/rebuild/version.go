@@ -25,44 +25,52 @@ func SameRules(a, b ledger.Definition) bool {
 	return definition.Hash(a) == definition.Hash(b)
 }
 
+// Final is until when, in ms, nothing that is stored later changes the figures of a rebuild.
+func Final(b store.Rebuild, d ledger.Definition) int64 {
+	return min(b.Bounds.To, b.Ends.Add(-d.Lateness-d.Gaps.Cap).UnixMilli())
+}
+
 // version chooses the name of the figures: that of the same rebuild, if one was
 // interrupted.
 func (r *run) version(ctx context.Context) (version string, resumed bool, err error) {
-	known, err := r.Store.Definitions(ctx)
+	list, err := r.Store.Definitions(ctx)
 	if err != nil {
 		return "", false, err
+	}
+	known := make(map[string]ledger.Definition, len(list))
+	for _, k := range list {
+		known[k.Version] = k.Definition
 	}
 	rebuilds, err := r.Store.Rebuilds(ctx)
 	if err != nil {
 		return "", false, err
 	}
-	find := func(version string) (store.Defined, bool) {
-		for _, k := range known {
-			if k.Version == version {
-				return k, true
-			}
-		}
-		return store.Defined{}, false
-	}
 	for _, b := range rebuilds {
-		d, _ := find(b.Definition)
 		wanted := r.Into == b.Definition || r.Into == "" && Base(b.Definition) == r.Definition.Version
-		if wanted && b.Finished.IsZero() && b.Bounds == r.Bounds && b.Source == r.Source.Name() && SameRules(d.Definition, r.Definition) {
+		same := b.Bounds == r.Bounds && b.Source == r.Source.Name() && SameRules(known[b.Definition], r.Definition)
+		if wanted && same && b.Finished.IsZero() {
 			return b.Definition, true, nil
 		}
 	}
-	version = r.Into
-	if version == "" {
-		version = r.Definition.Version
-		if _, there := find(version); there {
-			version += mark + r.Now().UTC().Format("20060102T150405Z")
-		}
-	}
+	version, err = r.fresh(known)
+	return version, false, err
+}
+
+// fresh is a name that is not there yet, or the one that was chosen.
+func (r *run) fresh(known map[string]ledger.Definition) (string, error) {
 	d := r.Definition
-	if d.Version = version; len(version) > 0 {
-		if err := definition.Validate(d); err != nil {
-			return "", false, fmt.Errorf("%w: the figures would bear the name %s; choose another one", err, version)
+	there := func() bool { _, is := known[d.Version]; return is }
+	switch {
+	case r.Into != "":
+		d.Version = r.Into
+	case there():
+		d.Version += mark + r.Now().UTC().Format("20060102T150405Z")
+		for base, n := d.Version, 2; there(); n++ { // another one in the same second
+			d.Version = fmt.Sprint(base, ".", n)
 		}
 	}
-	return version, false, nil
+	if err := definition.Validate(d); err != nil {
+		return "", fmt.Errorf("%w: the figures would bear the name %s; choose another one", err, d.Version)
+	}
+	return d.Version, nil
 }

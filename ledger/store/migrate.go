@@ -132,6 +132,7 @@ create table rebuilds (
 	bounds_from bigint not null,
 	bounds_to bigint not null,
 	source text not null,
+	ends bigint not null,
 	started bigint not null,
 	finished bigint not null,
 	primary key (definition, bounds_from, bounds_to, source)

@@ -14,7 +14,8 @@ import (
 type Rebuild struct {
 	Definition string // the version that its figures bear
 	Bounds     interval.Interval
-	Source     string // where the raw events came from
+	Source     string    // where the raw events came from
+	Ends       time.Time // what the source stored later is not in the figures
 	Started    time.Time
 	Finished   time.Time // zero while figures may be missing
 }
@@ -35,10 +36,11 @@ func (s *SQL) BeginRebuild(ctx context.Context, d ledger.Definition, r Rebuild) 
 		if err := s.define(ctx, tx, d, "0", "definitions.used"); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, s.q(`insert into rebuilds (definition, bounds_from, bounds_to, source, started, finished)
-			values (?, ?, ?, ?, ?, 0)
-			on conflict (definition, bounds_from, bounds_to, source) do update set finished = 0`),
-			d.Version, r.Bounds.From, r.Bounds.To, r.Source, r.Started.UnixMilli())
+		_, err := tx.ExecContext(ctx, s.q(`insert into rebuilds (definition, bounds_from, bounds_to, source, ends, started, finished)
+			values (?, ?, ?, ?, ?, ?, 0)
+			on conflict (definition, bounds_from, bounds_to, source) do update set finished = 0, ends = case
+				when rebuilds.finished = 0 and rebuilds.ends < excluded.ends then rebuilds.ends else excluded.ends end`),
+			d.Version, r.Bounds.From, r.Bounds.To, r.Source, r.Ends.UnixMilli(), r.Started.UnixMilli())
 		return err
 	}))
 }
@@ -67,14 +69,15 @@ func (s *SQL) EndRebuild(ctx context.Context, r Rebuild) error {
 // Rebuilds implements Store.
 func (s *SQL) Rebuilds(ctx context.Context) (all []Rebuild, err error) {
 	rows := stream(ctx, s, func(scan func(...any) error) (r Rebuild, err error) {
-		var started, finished int64
-		err = scan(&r.Definition, &r.Bounds.From, &r.Bounds.To, &r.Source, &started, &finished)
+		var ends, started, finished int64
+		err = scan(&r.Definition, &r.Bounds.From, &r.Bounds.To, &r.Source, &ends, &started, &finished)
+		r.Ends = time.UnixMilli(ends).UTC()
 		r.Started = time.UnixMilli(started).UTC()
 		if finished != 0 {
 			r.Finished = time.UnixMilli(finished).UTC()
 		}
 		return r, err
-	}, `select definition, bounds_from, bounds_to, source, started, finished from rebuilds
+	}, `select definition, bounds_from, bounds_to, source, ends, started, finished from rebuilds
 		order by started desc, definition, bounds_from, bounds_to, source`)
 	for r, err := range rows {
 		if err != nil {

@@ -20,8 +20,8 @@ func testRebuilds(t *testing.T, s Store) {
 	at := time.UnixMilli(1_700_000_000_000).UTC()
 	again := live
 	again.Version = "a+rebuilt"
-	first := Rebuild{Definition: "a+rebuilt", Bounds: interval.Interval{From: -5, To: 10}, Source: "stream", Started: at}
-	second := Rebuild{Definition: "a+rebuilt", Bounds: interval.Interval{From: 10, To: 20}, Source: "stream", Started: at.Add(time.Hour)}
+	first := Rebuild{Definition: "a+rebuilt", Bounds: interval.Interval{From: -5, To: 10}, Source: "stream", Ends: at, Started: at}
+	second := Rebuild{Definition: "a+rebuilt", Bounds: interval.Interval{From: 10, To: 20}, Source: "stream", Ends: at, Started: at.Add(time.Hour)}
 	for _, r := range []Rebuild{first, second} {
 		if err := s.BeginRebuild(t.Context(), again, r); err != nil {
 			t.Fatal(err)
@@ -46,7 +46,15 @@ func testRebuilds(t *testing.T, s Store) {
 			t.Errorf("checkpoint of %s: %+v, %v", source, c, err)
 		}
 	}
+	// One that goes on has parts that were read when it began.
+	later := second
+	later.Ends = at.Add(time.Hour)
+	if err := s.BeginRebuild(t.Context(), again, later); err != nil {
+		t.Fatal(err)
+	}
+	list(second, first)
 	// Begun again, it is unfinished again.
+	first.Ends = at.Add(2 * time.Hour)
 	if err := s.BeginRebuild(t.Context(), again, first); err != nil {
 		t.Fatal(err)
 	}

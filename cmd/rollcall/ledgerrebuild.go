@@ -133,6 +133,11 @@ func (c *ledgerRebuildCmd) source(ctx context.Context, std console) (source rebu
 	if err != nil {
 		return nil, nil, err
 	}
+	if dir := filepath.Join(c.Dir, keysInData); c.Keys == "" {
+		if _, err := os.Stat(dir); err == nil { // of the fabric whose data this is
+			c.Keys = dir
+		}
+	}
 	host, _ := os.Hostname()
 	nc, err := c.connectAs(std, "ledger", party{role: identity.Ledger, ids: []string{host}, anyName: true, does: "read raw events"})
 	if err != nil {
@@ -227,7 +232,7 @@ func doubtOf(ctx context.Context, s store.Store, q report.Query) (string, error)
 		switch overlap := r.Bounds.Clip(q.Bounds); {
 		case r.Definition != q.Definition:
 		case !r.Finished.IsZero():
-			whole = append(whole, r.Bounds)
+			whole = append(whole, interval.Interval{From: r.Bounds.From, To: min(r.Bounds.To, r.Ends.UnixMilli())})
 		case !overlap.Empty():
 			return fmt.Sprintf("figures of %s are missing: its rebuild of %s from the %s is not finished; run it again, it goes on where it was",
 				q.Definition, spell(r.Bounds, q.Zone), r.Source), nil

@@ -27,7 +27,7 @@ func (c *ledgerReconcileCmd) Help() string {
 	return `Compares the figures of two definitions, by user and day and by session, and lists what is further apart than the threshold: both
 figures, and the time that only one of the two has. Exits with 1 if there is any. Between live figures and a rebuild under the same
 rules there should be none; what there is goes to quarantine too, as live_differs_from_rebuilt. The period is that of the
-rebuild, unless --from and --to say otherwise.`
+rebuild, unless --from and --to say otherwise, without its end where that may still have changed after the rebuild.`
 }
 
 // errApart is what reconcile found.
@@ -98,7 +98,11 @@ func (c *ledgerReconcileCmd) against(ctx context.Context, s store.Store, made []
 			if whole {
 				bounds = r.Bounds
 			}
-			return there, bounds, nil
+			bounds.To = min(bounds.To, rebuild.Final(r, there))
+			if bounds.Empty() {
+				err = fmt.Errorf("%w: what is stored later may still change all figures of %s in this period; rebuild it again then", errUsage, r.Definition)
+			}
+			return there, bounds, err
 		}
 	}
 	if c.Against == "" {

@@ -12,11 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rollcall-io/rollcall/e2e"
+	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 	"github.com/rollcall-io/rollcall/ledger/live"
 	"github.com/rollcall-io/rollcall/ledger/store"
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 // The day of the Azores begins one hour after that of UTC, in the middle of a test.
@@ -25,7 +27,11 @@ var liveConfig = live.Config{Definition: onlineTime, Zones: []string{"UTC", "Atl
 // TestLedgerIsKilled kills a ledger before and after transactions at random, and has
 // others report failure although they were stored. Nothing is lost or doubled.
 func TestLedgerIsKilled(t *testing.T) {
-	for seed := range uint64(3) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			lab.Bubble(t, func(t *testing.T) {
 				f := e2e.New(t, e2e.Options{Shards: 2})
@@ -208,6 +214,76 @@ func TestLedgerWithDamagedCheckpoint(t *testing.T) {
 		checkCutEdge(kept)
 		if n := total(t, registry, "rollcall_ledger_rebuilds_total"); n != 1 {
 			t.Errorf("read again %v times", n)
+		}
+	})
+}
+
+// TestLiveFigures: who is online and active, while devices come and go and an edge
+// crashes, and how long everybody was online on a day that begins meanwhile.
+func TestLiveFigures(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		f := e2e.New(t, e2e.Options{Shards: 3})
+		f.StartKeeper()
+		s := openLedger(t)
+		registry := prometheus.NewRegistry()
+		c := liveConfig
+		c.Registerer = registry
+		l := f.StartLedger(&e2e.Database{Store: s}, c)
+		see := func(when string, online, active int) {
+			t.Helper()
+			f.At(f.Now() + 6*time.Second) // a tick's time
+			stats := l.Stats(t.Context())
+			if stats.Online != online || stats.Active != active {
+				t.Errorf("%s: %d online, %d active; want %d and %d", when, stats.Online, stats.Active, online, active)
+			}
+			if age := time.Since(stats.AsOf); age < 0 || age > 6*time.Second || len(stats.Shards) != 3 {
+				t.Errorf("%s: %s old, shards %v", when, age, stats.Shards)
+			}
+			if n := total(t, registry, "rollcall_ledger_online_users"); n != float64(online) {
+				t.Errorf("%s: the metric says %v", when, n)
+			}
+		}
+		g1, g2 := f.StartEdge("g1"), f.StartEdge("g2")
+		see("before anybody came", 0, 0)
+		f.Connect(g1, "ann", "phone")
+		tablet := f.Connect(g2, "ann", "tablet")
+		bob := f.Connect(g1, "bob", "phone")
+		cid := f.Connect(g2, "cid", "phone")
+		see("all have come", 3, 3)
+		if err := cid.SetState(edge.State{}); err != nil {
+			t.Fatal(err)
+		}
+		f.At(7 * time.Minute)
+		see("cid has looked away", 3, 2)
+		bob.Close()
+		tablet.Close()
+		see("bob has left, and ann one of two devices", 2, 2)
+		f.At(13 * time.Minute)
+		see("bob left long ago", 2, 1)
+		g1.Kill()
+		f.At(14 * time.Minute)
+		see("the edge of ann may come back", 2, 1)
+		f.At(19 * time.Minute)
+		see("it has not", 1, 0)
+		f.At(65 * time.Minute) // the Azores have a new day
+		see("after midnight", 1, 0)
+		f.At(f.Now() + 3*time.Minute)
+		for _, today := range l.Stats(t.Context()).Today {
+			want := subjects.StatsCount{}
+			date, err := interval.ParseDate(today.Date)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, day := range all(t, s.Daily(t.Context(), store.DailyKey{Definition: "1", Zone: today.Zone, Measure: ledger.Connected}, date, date+1)) {
+				want.Users++
+				want.Seconds += subjects.Seconds(day.Union)
+			}
+			// The store may lack what came within its interval: a minute of heartbeats of one user.
+			got := today.Measures["connected"]
+			if users := map[string]int{"UTC": 3, "Atlantic/Azores": 1}[today.Zone]; got.Users != users || want.Users != users ||
+				got.Seconds < want.Seconds || got.Seconds > want.Seconds+60_000 || today.Date != "2000-01-01" {
+				t.Errorf("%+v, stored %+v", today, want)
+			}
 		}
 	})
 }

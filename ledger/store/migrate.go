@@ -120,12 +120,13 @@ create table kept (
 insert into kept select distinct definition, zone, measure from daily;
 create view analyst_daily as
 	select definition, zone, measure, day, count(*) as users, sum(union_ms) / 1000.0 as union_seconds, sum(sum_ms) / 1000.0 as sum_seconds
-	from daily where day < {{ended}} group by definition, zone, measure, day
+	from daily where day < {{ended}} and zone = coalesce((select value from meta where name = 'zone'), zone)
+	group by definition, zone, measure, day
 	having count(*) >= coalesce((select cast(value as integer) from meta where name = 'minimum'), 5);
 create view lead_daily as
 	select d.definition, d.zone, d.measure, d.user_id, d.day, d.union_ms / 1000.0 as union_seconds, d.sum_ms / 1000.0 as sum_seconds
 	from daily d join teams t on t.user_id = d.user_id join accounts a on a.team = t.team
-	where d.day < {{ended}} and a.role = 'lead' and a.account = {{account}};`,
+	where d.day < {{ended}} and a.role = 'lead' and a.account = {{account}} and d.zone = (select value from meta where name = 'zone');`,
 	6: `
 create table rebuilds (
 	definition text not null,

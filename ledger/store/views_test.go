@@ -36,8 +36,11 @@ func fillViews(t *testing.T, s *SQL, lead string) {
 			}
 		}
 	}
-	if err := s.PutDaily(t.Context(), DailyKey{"a", "UTC", ledger.Connected}, first, today+1, seq(rows...)); err != nil {
-		t.Fatal(err)
+	// Days of another zone would tell together with these what happened in an hour.
+	for _, zone := range []string{"UTC", "Asia/Kathmandu"} {
+		if err := s.PutDaily(t.Context(), DailyKey{"a", zone, ledger.Connected}, first, today+1, seq(rows...)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -75,8 +75,11 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 // up starts a fabric on free ports and returns its address.
 func up(t *testing.T, args ...string) (url string) {
 	t.Helper()
-	return regexp.MustCompile(`nats://\S+`).FindString(upSays(t, args...))
+	return natsURL(upSays(t, args...))
 }
+
+// natsURL is the address in what a fabric says.
+func natsURL(welcome string) string { return regexp.MustCompile(`nats://\S+`).FindString(welcome) }
 
 // upSays starts a fabric and returns its welcome. Commands find its keys.
 func upSays(t *testing.T, args ...string) string {

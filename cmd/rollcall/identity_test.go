@@ -306,6 +306,17 @@ func TestInitOnAnotherOperatorsSystem(t *testing.T) {
 	if got := init("--retention", "1h"); got["changed"] != 4 {
 		t.Errorf("a change: %v", got)
 	}
+	// Streams of both shards expire no more, and the first bucket and stream say so.
+	if got := init("--dry-run", "--archive"); got["would be changed"] != 5 || got["kept"] != all-5 {
+		t.Errorf("archiving, dry: %v", got)
+	}
+	for _, once := range []string{"--archive", "--no-archive"} {
+		for _, changed := range []int{5, 0} {
+			if got := init(once); got["changed"] != changed || got["kept"] != all-changed {
+				t.Errorf("%s: %v", once, got)
+			}
+		}
+	}
 	if code, _, errs := command(t, "init", "-s", url, "--system-creds", system, "--operator-key", operator, "--shards", "3"); code != exitFailed || !strings.Contains(errs, "fixed") {
 		t.Errorf("other shards: %d, %s", code, errs)
 	}

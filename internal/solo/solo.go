@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -85,54 +86,33 @@ func (c *claim) ownShard(ctx context.Context, shard int, run func(context.Contex
 	return ctx.Err()
 }
 
-// bucket finds the bucket of generations or makes it. One that is there may be
-// replicated, and stays so.
-func (c *claim) bucket(ctx context.Context) (jetstream.KeyValue, error) {
-	name := c.Names.CohortBucket(c.Group)
-	kv, err := c.JetStream.KeyValue(ctx, name)
-	if !errors.Is(err, jetstream.ErrBucketNotFound) {
-		return kv, err
-	}
-	return c.JetStream.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: name, History: 1, LimitMarkerTTL: time.Hour, Storage: jetstream.FileStorage,
-	})
-}
-
 // advance makes the next generation of a shard ours, unless somebody else has
 // taken it over since we held generation held.
 func (c *claim) advance(ctx context.Context, shard int, held uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	kv, err := c.bucket(ctx)
+	generations := fabric.Generations{JetStream: c.JetStream, Names: c.Names, Group: c.Group}
+	last, revision, err := generations.Last(ctx, shard, func(err error) {
+		// The generation is the second since 2000, and grows all the same.
+		c.log.Warn("ownership record cannot be read", "shard", shard, "err", err)
+	})
 	if err != nil {
-		return 0, fmt.Errorf("solo: bucket of generations: %w", err)
-	}
-	key := subjects.KeyShard(shard)
-	var last wire.OwnerRecord
-	var revision uint64
-	entry, err := kv.Get(ctx, key)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-	case err != nil:
-		return 0, fmt.Errorf("solo: reading the generation: %w", err)
-	default:
-		revision = entry.Revision()
-		if err := subjects.Decode(entry.Value(), &last); err != nil {
-			// As good as lost: the generation is the second since 2000, and grows all the same.
-			c.log.Warn("ownership record cannot be read", "key", key, "err", err)
-			last.Reset()
-		}
+		return 0, fmt.Errorf("solo: %w", err)
 	}
 	if held > 0 && last.Generation > held && last.Holder != c.holder {
-		return 0, fmt.Errorf("%w: %s %d was taken over by %q", rollcall.ErrNotOwner, c.Group, shard, last.Holder)
+		return 0, fmt.Errorf("%w: %s %d was taken over by %s", rollcall.ErrNotOwner, c.Group, shard, by(last))
 	}
 	next := rollcall.NextGeneration(max(last.Generation, held), time.Now())
-	value, err := subjects.Encode(&wire.OwnerRecord{Generation: next, Holder: c.holder})
-	if err != nil {
-		return 0, err
-	}
-	if _, err := kv.Update(ctx, key, value, revision); err != nil {
-		return 0, fmt.Errorf("solo: writing the generation: %w", err)
+	if err := generations.Put(ctx, shard, &wire.OwnerRecord{Generation: next, Holder: c.holder}, revision); err != nil {
+		return 0, fmt.Errorf("solo: %w", err)
 	}
 	return next, nil
+}
+
+// by says who has taken a shard over.
+func by(owner *wire.OwnerRecord) string {
+	if owner.Member != "" {
+		return fmt.Sprintf("%q, which shares the shards with others (%s)", owner.Member, owner.Holder)
+	}
+	return fmt.Sprintf("%q", owner.Holder)
 }

@@ -954,9 +954,12 @@ func (x *Pulse) GetRevision() uint64 {
 
 // OwnerRecord marks who may write a bucket; every write expects its revision.
 type OwnerRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	Holder        string                 `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Generation uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Holder     string                 `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	// The member of a group that owns a share of the shards; empty for a process that owns
+	// all of them alone. Only records of generations have it.
+	Member        string `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1001,6 +1004,13 @@ func (x *OwnerRecord) GetGeneration() uint64 {
 func (x *OwnerRecord) GetHolder() string {
 	if x != nil {
 		return x.Holder
+	}
+	return ""
+}
+
+func (x *OwnerRecord) GetMember() string {
+	if x != nil {
+		return x.Member
 	}
 	return ""
 }
@@ -1940,12 +1950,13 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\x12\x10\n" +
 	"\x03now\x18\x03 \x01(\x03R\x03now\x12\x1a\n" +
-	"\brevision\x18\x04 \x01(\x04R\brevision\"E\n" +
+	"\brevision\x18\x04 \x01(\x04R\brevision\"]\n" +
 	"\vOwnerRecord\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x12\x16\n" +
-	"\x06holder\x18\x02 \x01(\tR\x06holder\"\x82\x01\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x16\n" +
+	"\x06member\x18\x03 \x01(\tR\x06member\"\x82\x01\n" +
 	"\x10CheckpointRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04time\x18\x02 \x01(\x03R\x04time\x12\x10\n" +

@@ -221,10 +221,18 @@ func (m *matrix) decideBuckets() {
 		key(interest, subjects.KeyOwner, identity.Fanout)
 		key(interest, subjects.KeyInterest(me, 0), identity.Fanout)
 	}
-	reads(n.CohortBucket("keeper"), identity.Keeper)
-	key(n.CohortBucket("keeper"), subjects.KeyShard(0), identity.Keeper)
-	reads(n.CohortBucket("fanout"), identity.Fanout)
-	key(n.CohortBucket("fanout"), subjects.KeyShard(0), identity.Fanout)
+	for role, group := range map[identity.Role]string{
+		identity.Keeper: subjects.KeeperGroup, identity.Fanout: subjects.FanoutGroup, identity.Ledger: subjects.LedgerGroup,
+	} {
+		bucket := n.CohortBucket(group)
+		reads(bucket, role)
+		for _, k := range []string{
+			subjects.KeyShard(0), subjects.KeyCohort(group, subjects.CohortPlanKind), subjects.KeyCohortMember(group, you), subjects.KeyCohortPart(group, 0),
+		} {
+			key(bucket, k, role)
+		}
+		key(bucket, subjects.KeyCohort("other", subjects.CohortPlanKind))
+	}
 	workers := n.CohortBucket(subjects.WorkersBucket)
 	reads(workers, identity.Worker)
 	for _, k := range []string{

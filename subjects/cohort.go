@@ -15,6 +15,14 @@ import (
 // applications lie side by side.
 const WorkersBucket = "workers"
 
+// The groups of the fabric itself, whose members share its shards out among themselves. Each has
+// a bucket of its own, of the same name.
+const (
+	KeeperGroup = "keeper"
+	FanoutGroup = "fanout"
+	LedgerGroup = "ledger"
+)
+
 // MaxPartitions of a group: a plan names the owner of each and must fit into one message.
 const MaxPartitions = 2048
 

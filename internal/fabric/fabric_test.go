@@ -68,7 +68,7 @@ func TestEnsureMakesEverythingOnce(t *testing.T) {
 	onServer(t, func(t *testing.T, js jetstream.JetStream) {
 		f := ensure(t, js, fabric.Config{Shards: 2})
 		want := []string{
-			"KV_presence_cohort_fanout", "KV_presence_cohort_keeper", "KV_presence_cohort_workers",
+			"KV_presence_cohort_fanout", "KV_presence_cohort_keeper", "KV_presence_cohort_ledger", "KV_presence_cohort_workers",
 			"KV_presence_interest_0", "KV_presence_interest_1", "KV_presence_leases_0", "KV_presence_leases_1",
 			"KV_presence_views_0", "KV_presence_views_1", "PRESENCE_BEATS_0", "PRESENCE_BEATS_1", "PRESENCE_LOG_0", "PRESENCE_LOG_1",
 		}

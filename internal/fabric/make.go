@@ -31,7 +31,7 @@ const markerTTL = time.Hour
 // groups are those whose members share shards out, each with a bucket for it, and the workers of
 // applications, who share one. The members could make it themselves, and do where they may; under
 // identities they may not.
-var groups = [...]string{"keeper", "fanout", subjects.WorkersBucket}
+var groups = [...]string{subjects.KeeperGroup, subjects.FanoutGroup, subjects.LedgerGroup, subjects.WorkersBucket}
 
 func generations(names subjects.Names, group string, cfg Config) jetstream.KeyValueConfig {
 	return jetstream.KeyValueConfig{

@@ -115,6 +115,7 @@ func ledgerPermissions(n subjects.Names) Permissions {
 			p.Publish = append(p.Publish, streamGet(stream), streamPurge(stream))
 		}
 	}
+	p.Publish = append(p.Publish, owning(n, subjects.LedgerGroup)...)
 	return p
 }
 
@@ -130,7 +131,7 @@ func keeperPermissions(n subjects.Names) Permissions {
 		p.Publish = append(p.Publish, readingBucket(leases)...)
 		p.Publish = append(p.Publish, readingBucket(views)...)
 	}
-	p.Publish = append(p.Publish, owning(n.CohortBucket(GroupKeeper))...)
+	p.Publish = append(p.Publish, owning(n, subjects.KeeperGroup)...)
 	return p
 }
 
@@ -165,7 +166,7 @@ func fanoutPermissions(n subjects.Names) Permissions {
 		p.Publish = append(p.Publish, readingBucket(views)...)
 		p.Publish = append(p.Publish, readingBucket(interest)...)
 	}
-	p.Publish = append(p.Publish, owning(n.CohortBucket(GroupFanout))...)
+	p.Publish = append(p.Publish, owning(n, subjects.FanoutGroup)...)
 	return p
 }
 
@@ -176,15 +177,12 @@ func workerPermissions(n subjects.Names) Permissions {
 	return Permissions{Publish: append(readingBucket(bucket), subjects.KVSubject(bucket, ">"))}
 }
 
-// The groups whose members share the shards out among themselves.
-const (
-	GroupKeeper = "keeper"
-	GroupFanout = "fanout"
-)
-
-// owning is what a member of a group needs to take shards over.
-func owning(bucket string) []string {
-	return append(readingBucket(bucket), subjects.KVSubject(bucket, fill(strings.Replace(subjects.KeyShard(0), "0", id, 1), "*")))
+// owning is what it takes to own shards, alone or as a member of a group. Any member can be the
+// coordinator, who writes all records of the group.
+func owning(n subjects.Names, group string) []string {
+	bucket := n.CohortBucket(group)
+	return append(readingBucket(bucket), subjects.KVSubject(bucket, fill(strings.Replace(subjects.KeyShard(0), "0", id, 1), "*")),
+		subjects.KVSubject(bucket, subjects.Token(group)+".>"))
 }
 
 // readingBucket is what reading a bucket needs, key by key and as a feed.

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/session"
-	"github.com/rollcall-io/rollcall/internal/solo"
+	"github.com/rollcall-io/rollcall/internal/shards"
 	"github.com/rollcall-io/rollcall/keeper/machine"
 	"github.com/rollcall-io/rollcall/subjects"
 )
@@ -24,7 +24,11 @@ import (
 type Config struct {
 	Prefix string // of the fabric; default subjects.DefaultPrefix
 	Holder string // names this process in ownership records; default host and pid
-	// Ownership grants shards; by default this process owns them all.
+	// Member is the id of this keeper among those that share the shards out among
+	// themselves. No two may have the same; who keeps it over a restart finds its shards
+	// again. Default: this process owns all shards alone.
+	Member string
+	// Ownership grants shards instead of either.
 	Ownership rollcall.Ownership
 	// CheckpointEvery bounds what a successor reads again; default one minute.
 	CheckpointEvery time.Duration
@@ -37,6 +41,7 @@ type Keeper struct {
 	cfg     Config
 	nc      *nats.Conn
 	js      jetstream.JetStream
+	owner   *shards.Owner
 	latency *prometheus.HistogramVec
 	bounds  *prometheus.GaugeVec
 
@@ -69,6 +74,10 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
 	k := &Keeper{cfg: cfg, nc: nc, js: js, latency: newLatency(), bounds: newBounds(), shards: make(map[int]*shard)}
+	k.owner = shards.New(shards.Config{
+		Conn: nc, JetStream: js, Group: subjects.KeeperGroup, Member: cfg.Member, Holder: cfg.Holder, Ownership: cfg.Ownership,
+		Logger: cfg.Logger, Registerer: cfg.Registerer,
+	})
 	if cfg.Registerer != nil {
 		for _, c := range []prometheus.Collector{k.latency, k.bounds, collector{k}} {
 			if err := cfg.Registerer.Register(c); err != nil {
@@ -80,7 +89,7 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 }
 
 // Run keeps the shards that are granted until ctx ends, which looks like a crash
-// to everybody else and loses nothing. It returns [rollcall.ErrNotOwner] if the
+// to everybody else and loses nothing; [Keeper.Drain] ends it with nil. It returns [rollcall.ErrNotOwner] if the
 // ownership is gone for good and [rollcall.ErrDisconnected] if the connection is, and
 // waits for a store that is away.
 func (k *Keeper) Run(ctx context.Context) error {
@@ -98,17 +107,18 @@ func (k *Keeper) run(ctx context.Context) error {
 	k.mu.Lock()
 	k.total = found.Shards()
 	k.mu.Unlock()
-	ownership := k.cfg.Ownership
-	if ownership == nil {
-		ownership = &solo.Ownership{JetStream: k.js, Names: found.Names, Group: "keeper", Holder: k.cfg.Holder, Logger: k.cfg.Logger}
-	}
-	return ownership.Own(ctx, func(ctx context.Context, g rollcall.Grant) error {
+	return k.owner.Own(ctx, found.Names, func(ctx context.Context, g rollcall.Grant) error {
 		s := newShard(k, found, g)
 		k.enter(s)
 		defer k.leave(s)
 		return s.run(ctx)
 	})
 }
+
+// Drain is the polite leave: every shard is released, another keeper of the group takes it over
+// at once, and Run returns nil. It waits for that. If ctx ends first, the keeper goes on leaving
+// until Run's context ends.
+func (k *Keeper) Drain(ctx context.Context) error { return k.owner.Drain(ctx) }
 
 func (k *Keeper) enter(s *shard) {
 	k.mu.Lock()
@@ -136,16 +146,23 @@ func (k *Keeper) Stats() machine.Stats {
 	return sum
 }
 
-// Ready says whether every shard of the fabric is owned here and its log read up
-// to the present.
+// Ready says whether the log of every shard that this keeper owns is read up to the present,
+// and whether there is one: all shards of the fabric, unless it shares them with others.
 func (k *Keeper) Ready() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	ready := 0
+	want := k.total
+	if !k.owner.Alone() {
+		want = len(k.shards)
+	}
+	return want > 0 && k.readyLocked() == want
+}
+
+func (k *Keeper) readyLocked() (ready int) {
 	for _, s := range k.shards {
 		if s.caughtUp.Load() {
 			ready++
 		}
 	}
-	return ready > 0 && ready == k.total
+	return ready
 }

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -34,13 +35,25 @@ func (k *Keeper) showBounds(p rollcall.Params) {
 	}
 }
 
+// The shards that this keeper owns. Each is owned once in the whole fabric; none at all, or two for
+// longer than a takeover, is a fault.
+var (
+	generationDesc = prometheus.NewDesc("rollcall_keeper_shard_generation", "Generation in which this keeper owns the shard.", []string{"shard"}, nil)
+	readyDesc      = prometheus.NewDesc("rollcall_keeper_shard_ready", "1 if the log of the shard is read up to the present, 0 while it is read.", []string{"shard"}, nil)
+)
+
 // collector shows a keeper's [machine.Stats]: counters as they are, sizes as
 // gauges, each under its name in snake case.
 type collector struct{ keeper *Keeper }
 
-func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- generationDesc
+	ch <- readyDesc
+	prometheus.DescribeByCollect(c, ch)
+}
 
 func (c collector) Collect(ch chan<- prometheus.Metric) {
+	c.collectShards(ch)
 	stats := reflect.ValueOf(c.keeper.Stats())
 	for i := range stats.NumField() {
 		field := stats.Type().Field(i)
@@ -50,6 +63,19 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		} else {
 			ch <- metric(name, help, prometheus.GaugeValue, float64(f.Int()))
 		}
+	}
+}
+
+func (c collector) collectShards(ch chan<- prometheus.Metric) {
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	for number, s := range c.keeper.shards {
+		label, ready := strconv.Itoa(number), 0.0
+		if s.caughtUp.Load() {
+			ready = 1
+		}
+		ch <- prometheus.MustNewConstMetric(generationDesc, prometheus.GaugeValue, float64(s.grant.Generation), label)
+		ch <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, ready, label)
 	}
 }
 

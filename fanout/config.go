@@ -31,7 +31,11 @@ type Config struct {
 	// RequestRate is how many requests a second one viewer, or one user's policy, may
 	// make in the long run, RequestBurst how many at once; default 20 and 100.
 	RequestRate, RequestBurst int
-	// Ownership grants shards; default: this process takes over all of them.
+	// Member is the id of this fanout among those that share the shards out among
+	// themselves. No two may have the same; who keeps it over a restart finds its shards
+	// again. Default: this process takes over all shards alone.
+	Member string
+	// Ownership grants shards instead of either.
 	Ownership rollcall.Ownership
 	// Window is the shortest time between two messages of changes to one viewer
 	// in one shard; default 250 ms. Longer merges more and delays more.

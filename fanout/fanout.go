@@ -14,7 +14,8 @@ import (
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/session"
-	"github.com/rollcall-io/rollcall/internal/solo"
+	"github.com/rollcall-io/rollcall/internal/shards"
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 // Fanout serves viewers. Use [New], then [Fanout.Run].
@@ -23,6 +24,7 @@ type Fanout struct {
 	js      jetstream.JetStream
 	cfg     Config
 	metrics *metrics
+	owner   *shards.Owner
 	fabric  fabric.Fabric // known once Run has begun
 	asker   *asker        // nil if users' policies decide
 	desks   []*desk
@@ -53,15 +55,19 @@ func New(nc *nats.Conn, cfg Config) (*Fanout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: metrics: %w", ErrConfig, err)
 	}
-	return &Fanout{nc: nc, js: js, cfg: cfg, metrics: m, ready: make(chan struct{}), shards: make(map[int]*shard)}, nil
+	owner := shards.New(shards.Config{
+		Conn: nc, JetStream: js, Group: subjects.FanoutGroup, Member: cfg.Member, Holder: cfg.Holder, Ownership: cfg.Ownership,
+		Logger: cfg.Logger, Registerer: cfg.Registerer,
+	})
+	return &Fanout{nc: nc, js: js, cfg: cfg, metrics: m, owner: owner, ready: make(chan struct{}), shards: make(map[int]*shard)}, nil
 }
 
-// Ready is closed when requests are answered for every shard that the fanout owns;
-// if it owns the whole fabric, for every shard there is.
+// Ready is closed when requests are answered for every shard that the fanout owns, and for one at
+// least: if it shares them with nobody, for every shard there is.
 func (f *Fanout) Ready() <-chan struct{} { return f.ready }
 
 // Run serves until ctx ends, which viewers cannot tell from a crash: their
-// interests stay in the store until they expire. It fails with
+// interests stay in the store until they expire. [Fanout.Drain] ends it with nil. It fails with
 // [rollcall.ErrNotOwner] when another fanout has taken over, and with
 // [rollcall.ErrNoFabric] if there is no fabric, and [rollcall.ErrDisconnected] when the
 // connection is closed for good; a store that is away is waited for.
@@ -102,21 +108,16 @@ func (f *Fanout) run(ctx context.Context) error {
 	group.Go(func() error {
 		// Nothing is left to do when no shard can be owned any more.
 		defer stop()
-		err := f.ownership().Own(ctx, f.runShard)
-		if err == nil {
-			err = rollcall.ErrNotOwner
-		}
-		return err
+		defer end()
+		return f.owner.Own(ctx, f.fabric.Names, f.runShard)
 	})
 	return group.Wait()
 }
 
-func (f *Fanout) ownership() rollcall.Ownership {
-	if f.cfg.Ownership != nil {
-		return f.cfg.Ownership
-	}
-	return &solo.Ownership{JetStream: f.js, Names: f.fabric.Names, Group: "fanout", Holder: f.cfg.Holder, Logger: f.cfg.Logger}
-}
+// Drain is the polite leave: every shard is released, another fanout of the group takes it over at
+// once without any client's help, and Run returns nil. It waits for that. If ctx ends first, the
+// fanout goes on leaving until Run's context ends.
+func (f *Fanout) Drain(ctx context.Context) error { return f.owner.Drain(ctx) }
 
 func (f *Fanout) runShard(ctx context.Context, g rollcall.Grant) error {
 	f.mu.Lock()
@@ -153,7 +154,7 @@ func (f *Fanout) dismiss(sh *shard) {
 
 func (f *Fanout) checkReadyLocked() {
 	want := f.fabric.Shards()
-	if f.cfg.Ownership != nil {
+	if !f.owner.Alone() {
 		want = max(f.granted, 1)
 	}
 	if !f.readied && f.answering && len(f.shards) >= want {

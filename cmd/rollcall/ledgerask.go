@@ -119,7 +119,11 @@ func (c *ledgerReportCmd) source(ctx context.Context, s *opened, q *report.Query
 		from, single = report.Only(s, s.reader.Users), true
 	}
 	if single {
-		err = note(ctx, s, "report", c.User, c.spell(*q)+" by "+strings.Join(c.By, ","))
+		detail := c.spell(*q) + " by " + strings.Join(c.By, ",")
+		if c.Against != "" {
+			detail += " against " + c.Against
+		}
+		err = note(ctx, s, "report", c.User, detail)
 	}
 	return from, err
 }

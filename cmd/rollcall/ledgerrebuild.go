@@ -238,7 +238,8 @@ func doubtOf(ctx context.Context, s store.Store, q report.Query) (string, error)
 				q.Definition, spell(r.Bounds, q.Zone), r.Source), nil
 		}
 	}
-	if len(whole) == 0 {
+	everything := q.Bounds.From == interval.Earliest && q.Bounds.To == interval.Latest // that there is
+	if len(whole) == 0 || everything {
 		return "", nil
 	}
 	known, err := s.Definitions(ctx)

@@ -74,6 +74,9 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	switch {
 	case err != nil:
 		return err
+	case r.compared == 0:
+		fmt.Fprintf(std.err, "nothing to compare within %s\n", what)
+		return nil
 	case r.apart == 0:
 		fmt.Fprintf(std.err, "%d days and sessions agree within %s\n", r.compared, what)
 		return nil

@@ -186,6 +186,8 @@ func TestLedgerRoles(t *testing.T) {
 	}{
 		// Two users on the 29th in Berlin; on the 30th only bob.
 		{"ann", "report --by day --format csv", 0, "day,seconds\n2026-07-29,2400.000\n"},
+		{"ann", "report --by day --against 1,cap=0s --format csv", 0, "day,seconds,against,difference\n2026-07-29,2400.000,2400.000,0.000\n"},
+		{"tom", "report --against 1,cap=0s --format csv", 0, "user,seconds,against,difference\nbob,2400.000,2400.000,0.000\n"},
 		{"ann", "report --by all", 0, "seconds\n2400.000\n"},
 		{"ann", "report --by day --from 2026-07-30", 0, "day  seconds\n"},
 		{"ann", "report --by user", 2, "not of a user or a device"},

@@ -351,7 +351,7 @@ type question struct {
 func newHearing(t *testing.T, d *check.Document, names subjects.Names) *hearing {
 	h := &hearing{t: t, document: d, open: make(map[string]question), seen: make(map[string]int), said: make(map[string][]any)}
 	h.internal = []string{"$KV."} // records, which JetStream sends to inboxes under their own subject
-	for _, kind := range []string{"log", "beats", "edge", "pulse"} {
+	for _, kind := range []string{"log", "beats", "edge", "pulse", "peers", "peer"} {
 		h.internal = append(h.internal, names.Prefix()+"."+kind+".")
 	}
 	return h

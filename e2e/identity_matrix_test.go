@@ -66,6 +66,7 @@ func newMatrix(t *testing.T) *matrix {
 	m.decideWhatIsNotThere(names.Shards())
 	m.decideRequests()
 	m.decidePolicies()
+	m.decidePeers()
 	m.decideStats()
 	m.decideEdges()
 	m.decideViews()
@@ -142,7 +143,16 @@ func (m *matrix) decideRequests() {
 			decision{"$SRV." + verb + ".other", nobody, nobody})
 	}
 	m.decide("Sight SightChanged", decision{n.Sight(), by(identity.Fanout), by(identity.Backend)},
-		decision{n.SightChanged(), by(identity.Backend), by(identity.Fanout)})
+		decision{n.SightChanged(), by(identity.Backend, identity.Fanout), by(identity.Fanout)})
+}
+
+// decidePeers: what fanouts say to each other is for nobody else, since a request that
+// one relays is believed to come from the viewer that it names.
+func (m *matrix) decidePeers() {
+	n, fanouts := m.names, by(identity.Fanout)
+	m.decide("Peers Peer Relay PeersAll", decision{n.Peers(), fanouts, fanouts}, decision{n.Peer(you), fanouts, fanouts},
+		decision{n.Relay(you, n.Request(subjects.OpGet, me)), fanouts, fanouts}, decision{n.PeersAll(), nil, fanouts},
+		decision{n.Peers() + "." + me, nobody, nobody})
 }
 
 // decideStats: figures about everybody are for those who run the application.
@@ -247,7 +257,7 @@ func (m *matrix) decideBuckets() {
 func (m *matrix) decideInboxes() {
 	answer := map[identity.Role][]identity.Role{
 		identity.Viewer: by(identity.Fanout), identity.Backend: by(identity.Fanout, identity.Ledger), identity.Operator: by(identity.Fanout, identity.Ledger),
-		identity.Fanout: by(identity.Backend),
+		identity.Fanout: by(identity.Backend, identity.Fanout),
 	}
 	for _, role := range identity.Roles {
 		for _, id := range []string{me, you} {

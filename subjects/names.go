@@ -121,6 +121,21 @@ func (n Names) Sight() string { return n.subject("sight", "ask") }
 // SightChanged is where that application says that its answers have changed.
 func (n Names) SightChanged() string { return n.subject("sight", "changed") }
 
+// Peers is where each fanout says which shards it answers for.
+func (n Names) Peers() string { return n.subject("peers", "state") }
+
+// Peer is where a fanout takes its part of a request from another one.
+func (n Names) Peer(fanout string) string { return n.subject("peer", Token(fanout), "part") }
+
+// Relay is where a fanout takes a whole request that another one was sent; request
+// is the subject on which that came.
+func (n Names) Relay(fanout, request string) string {
+	return n.subject("peer", Token(fanout), strings.TrimPrefix(request, n.prefix+"."))
+}
+
+// PeersAll is everything that one fanout is told by another.
+func (n Names) PeersAll() string { return n.subject("peer", ">") }
+
 // Stats is where ledgers answer what they know at the moment: see [Stats].
 func (n Names) Stats() string { return n.subject("stats") }
 

@@ -139,16 +139,18 @@ func fanoutPermissions(n subjects.Names) Permissions {
 	p := Permissions{
 		// The first log says how the fabric is made.
 		Publish: []string{fill(n.ViewEventsAll(id), "*"), n.Sight(), streamInfo(n.LogStream(0))},
-		Subscribe: []string{
-			n.SightChanged(),
-		},
+	}
+	// What fanouts say to each other.
+	for _, subject := range []string{n.SightChanged(), n.Peers(), n.PeersAll()} {
+		p.Publish = append(p.Publish, subject)
+		p.Subscribe = append(p.Subscribe, subject)
 	}
 	// Discovery, as every micro service answers it. Not "$SRV.*", under which
 	// nats-server admits a subscription to "$SRV.>" as well.
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		p.Subscribe = append(p.Subscribe, "$SRV."+verb, "$SRV."+verb+"."+n.Service(), "$SRV."+verb+"."+n.Service()+".*")
 	}
-	for _, asker := range []Role{Viewer, Backend, Operator} {
+	for _, asker := range []Role{Viewer, Backend, Operator, Fanout} {
 		p.Publish = append(p.Publish, inboxes(asker))
 	}
 	for _, op := range subjects.Ops {

@@ -384,6 +384,75 @@ func (Policy_ManualStatus_Availability) EnumDescriptor() ([]byte, []int) {
 	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{12, 0, 0}
 }
 
+type PeerRequest_Kind int32
+
+const (
+	PeerRequest_KIND_UNSPECIFIED PeerRequest_Kind = 0
+	// What subscribing would change, without changing it.
+	PeerRequest_KIND_SURVEY PeerRequest_Kind = 1
+	// What viewers request.
+	PeerRequest_KIND_SUBSCRIBE   PeerRequest_Kind = 2
+	PeerRequest_KIND_GET         PeerRequest_Kind = 3
+	PeerRequest_KIND_UNSUBSCRIBE PeerRequest_Kind = 4
+	PeerRequest_KIND_REFRESH     PeerRequest_Kind = 5
+	// How the user looks, and how far the buckets of views are read: before a
+	// policy is changed.
+	PeerRequest_KIND_INSPECT PeerRequest_Kind = 6
+	// Answered when the buckets of views are read up to the given revisions.
+	PeerRequest_KIND_AWAIT PeerRequest_Kind = 7
+)
+
+// Enum value maps for PeerRequest_Kind.
+var (
+	PeerRequest_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_SURVEY",
+		2: "KIND_SUBSCRIBE",
+		3: "KIND_GET",
+		4: "KIND_UNSUBSCRIBE",
+		5: "KIND_REFRESH",
+		6: "KIND_INSPECT",
+		7: "KIND_AWAIT",
+	}
+	PeerRequest_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_SURVEY":      1,
+		"KIND_SUBSCRIBE":   2,
+		"KIND_GET":         3,
+		"KIND_UNSUBSCRIBE": 4,
+		"KIND_REFRESH":     5,
+		"KIND_INSPECT":     6,
+		"KIND_AWAIT":       7,
+	}
+)
+
+func (x PeerRequest_Kind) Enum() *PeerRequest_Kind {
+	p := new(PeerRequest_Kind)
+	*p = x
+	return p
+}
+
+func (x PeerRequest_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PeerRequest_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_subjects_wire_wire_proto_enumTypes[6].Descriptor()
+}
+
+func (PeerRequest_Kind) Type() protoreflect.EnumType {
+	return &file_subjects_wire_wire_proto_enumTypes[6]
+}
+
+func (x PeerRequest_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PeerRequest_Kind.Descriptor instead.
+func (PeerRequest_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{15, 0}
+}
+
 // Frame is one message of the log: what one edge has to say about one shard, in
 // the order in which it happened. The store assigns its time and sequence.
 type Frame struct {
@@ -1534,6 +1603,266 @@ func (x *Groups) GetGroups() []string {
 	return nil
 }
 
+// PeerState is what a fanout says of itself to the others of its fabric.
+type PeerState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Differs after every start.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Which process it is, for people.
+	Holder string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	// The shards that it answers for.
+	Shards []*PeerState_Owned `protobuf:"bytes,3,rep,name=shards,proto3" json:"shards,omitempty"`
+	// Whoever hears this is to say the same of itself.
+	Asks bool `protobuf:"varint,4,opt,name=asks,proto3" json:"asks,omitempty"`
+	// It ends, and answers for nothing any more.
+	Leaves        bool `protobuf:"varint,5,opt,name=leaves,proto3" json:"leaves,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerState) Reset() {
+	*x = PeerState{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerState) ProtoMessage() {}
+
+func (x *PeerState) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerState.ProtoReflect.Descriptor instead.
+func (*PeerState) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PeerState) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PeerState) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *PeerState) GetShards() []*PeerState_Owned {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *PeerState) GetAsks() bool {
+	if x != nil {
+		return x.Asks
+	}
+	return false
+}
+
+func (x *PeerState) GetLeaves() bool {
+	if x != nil {
+		return x.Leaves
+	}
+	return false
+}
+
+// PeerRequest asks a fanout for the part of a request that its shards have to do.
+type PeerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  PeerRequest_Kind       `protobuf:"varint,1,opt,name=kind,proto3,enum=rollcall.wire.v1.PeerRequest_Kind" json:"kind,omitempty"`
+	// The viewer, or the user whose policy it is.
+	Id     string               `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Shares []*PeerRequest_Share `protobuf:"bytes,3,rep,name=shares,proto3" json:"shares,omitempty"`
+	// Whether an application has said how much may be known of the targets.
+	Asked         bool `protobuf:"varint,4,opt,name=asked,proto3" json:"asked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerRequest) Reset() {
+	*x = PeerRequest{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerRequest) ProtoMessage() {}
+
+func (x *PeerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerRequest.ProtoReflect.Descriptor instead.
+func (*PeerRequest) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PeerRequest) GetKind() PeerRequest_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return PeerRequest_KIND_UNSPECIFIED
+}
+
+func (x *PeerRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PeerRequest) GetShares() []*PeerRequest_Share {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+func (x *PeerRequest) GetAsked() bool {
+	if x != nil {
+		return x.Asked
+	}
+	return false
+}
+
+// PeerReply is the answer. It is for all shards of the request or for none.
+type PeerReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why it is refused, as a viewer is told; empty if it is not.
+	Code  string            `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Text  string            `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Parts []*PeerReply_Part `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	// How many bytes of data are left out because the server would not carry them.
+	Omitted uint64 `protobuf:"varint,4,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	// SURVEY: targets that the viewer is not subscribed to yet, about how many bytes
+	// the answer will take, and how many targets the viewer is subscribed to in all
+	// shards of the fanout.
+	Added []string `protobuf:"bytes,5,rep,name=added,proto3" json:"added,omitempty"`
+	Size  uint64   `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`
+	Held  uint64   `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
+	// INSPECT: absent for a user of whom nothing is known.
+	View          *View `protobuf:"bytes,8,opt,name=view,proto3" json:"view,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerReply) Reset() {
+	*x = PeerReply{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerReply) ProtoMessage() {}
+
+func (x *PeerReply) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerReply.ProtoReflect.Descriptor instead.
+func (*PeerReply) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PeerReply) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *PeerReply) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *PeerReply) GetParts() []*PeerReply_Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *PeerReply) GetOmitted() uint64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+func (x *PeerReply) GetAdded() []string {
+	if x != nil {
+		return x.Added
+	}
+	return nil
+}
+
+func (x *PeerReply) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *PeerReply) GetHeld() uint64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *PeerReply) GetView() *View {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
 type UserRecord_Endpoint struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Device string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
@@ -1548,7 +1877,7 @@ type UserRecord_Endpoint struct {
 
 func (x *UserRecord_Endpoint) Reset() {
 	*x = UserRecord_Endpoint{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[14]
+	mi := &file_subjects_wire_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1889,7 @@ func (x *UserRecord_Endpoint) String() string {
 func (*UserRecord_Endpoint) ProtoMessage() {}
 
 func (x *UserRecord_Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[14]
+	mi := &file_subjects_wire_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1949,7 @@ type UserRecord_Connection struct {
 
 func (x *UserRecord_Connection) Reset() {
 	*x = UserRecord_Connection{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[15]
+	mi := &file_subjects_wire_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1961,7 @@ func (x *UserRecord_Connection) String() string {
 func (*UserRecord_Connection) ProtoMessage() {}
 
 func (x *UserRecord_Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[15]
+	mi := &file_subjects_wire_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +2037,7 @@ type UserRecord_Departure struct {
 
 func (x *UserRecord_Departure) Reset() {
 	*x = UserRecord_Departure{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[16]
+	mi := &file_subjects_wire_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +2049,7 @@ func (x *UserRecord_Departure) String() string {
 func (*UserRecord_Departure) ProtoMessage() {}
 
 func (x *UserRecord_Departure) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[16]
+	mi := &file_subjects_wire_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +2092,7 @@ type Policy_ManualStatus struct {
 
 func (x *Policy_ManualStatus) Reset() {
 	*x = Policy_ManualStatus{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[17]
+	mi := &file_subjects_wire_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +2104,7 @@ func (x *Policy_ManualStatus) String() string {
 func (*Policy_ManualStatus) ProtoMessage() {}
 
 func (x *Policy_ManualStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[17]
+	mi := &file_subjects_wire_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +2164,7 @@ type Policy_Cover struct {
 
 func (x *Policy_Cover) Reset() {
 	*x = Policy_Cover{}
-	mi := &file_subjects_wire_wire_proto_msgTypes[18]
+	mi := &file_subjects_wire_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +2176,7 @@ func (x *Policy_Cover) String() string {
 func (*Policy_Cover) ProtoMessage() {}
 
 func (x *Policy_Cover) ProtoReflect() protoreflect.Message {
-	mi := &file_subjects_wire_wire_proto_msgTypes[18]
+	mi := &file_subjects_wire_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,6 +2216,200 @@ func (x *Policy_Cover) GetObserved() int64 {
 func (x *Policy_Cover) GetSeen() int64 {
 	if x != nil {
 		return x.Seen
+	}
+	return 0
+}
+
+type PeerState_Owned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerState_Owned) Reset() {
+	*x = PeerState_Owned{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerState_Owned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerState_Owned) ProtoMessage() {}
+
+func (x *PeerState_Owned) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerState_Owned.ProtoReflect.Descriptor instead.
+func (*PeerState_Owned) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{14, 0}
+}
+
+func (x *PeerState_Owned) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *PeerState_Owned) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+type PeerRequest_Share struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Shard   uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	Targets []string               `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
+	// If the application was asked: what it said of each target; unspecified for
+	// silence.
+	Verdicts []Granularity `protobuf:"varint,3,rep,packed,name=verdicts,proto3,enum=rollcall.wire.v1.Granularity" json:"verdicts,omitempty"`
+	// AWAIT only. lost says that this revision had been read before it was written:
+	// the store has lost something.
+	Revision      uint64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	Lost          bool   `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerRequest_Share) Reset() {
+	*x = PeerRequest_Share{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerRequest_Share) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerRequest_Share) ProtoMessage() {}
+
+func (x *PeerRequest_Share) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerRequest_Share.ProtoReflect.Descriptor instead.
+func (*PeerRequest_Share) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{15, 0}
+}
+
+func (x *PeerRequest_Share) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *PeerRequest_Share) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *PeerRequest_Share) GetVerdicts() []Granularity {
+	if x != nil {
+		return x.Verdicts
+	}
+	return nil
+}
+
+func (x *PeerRequest_Share) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *PeerRequest_Share) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+type PeerReply_Part struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Shard uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	// JSON, as it goes to the viewer.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	// INSPECT: the last revision that was read.
+	Position      uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerReply_Part) Reset() {
+	*x = PeerReply_Part{}
+	mi := &file_subjects_wire_wire_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerReply_Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerReply_Part) ProtoMessage() {}
+
+func (x *PeerReply_Part) ProtoReflect() protoreflect.Message {
+	mi := &file_subjects_wire_wire_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerReply_Part.ProtoReflect.Descriptor instead.
+func (*PeerReply_Part) Descriptor() ([]byte, []int) {
+	return file_subjects_wire_wire_proto_rawDescGZIP(), []int{16, 0}
+}
+
+func (x *PeerReply_Part) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *PeerReply_Part) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *PeerReply_Part) GetPosition() uint64 {
+	if x != nil {
+		return x.Position
 	}
 	return 0
 }
@@ -2028,7 +2551,52 @@ const file_subjects_wire_wire_proto_rawDesc = "" +
 	"\bobserved\x18\x03 \x01(\x03R\bobserved\x12\x12\n" +
 	"\x04seen\x18\x04 \x01(\x03R\x04seen\" \n" +
 	"\x06Groups\x12\x16\n" +
-	"\x06groups\x18\x01 \x03(\tR\x06groups*\xc7\x01\n" +
+	"\x06groups\x18\x01 \x03(\tR\x06groups\"\xd9\x01\n" +
+	"\tPeerState\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\x129\n" +
+	"\x06shards\x18\x03 \x03(\v2!.rollcall.wire.v1.PeerState.OwnedR\x06shards\x12\x12\n" +
+	"\x04asks\x18\x04 \x01(\bR\x04asks\x12\x16\n" +
+	"\x06leaves\x18\x05 \x01(\bR\x06leaves\x1a=\n" +
+	"\x05Owned\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\"\xe9\x03\n" +
+	"\vPeerRequest\x126\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\".rollcall.wire.v1.PeerRequest.KindR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12;\n" +
+	"\x06shares\x18\x03 \x03(\v2#.rollcall.wire.v1.PeerRequest.ShareR\x06shares\x12\x14\n" +
+	"\x05asked\x18\x04 \x01(\bR\x05asked\x1a\xa2\x01\n" +
+	"\x05Share\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x18\n" +
+	"\atargets\x18\x02 \x03(\tR\atargets\x129\n" +
+	"\bverdicts\x18\x03 \x03(\x0e2\x1d.rollcall.wire.v1.GranularityR\bverdicts\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x04R\brevision\x12\x12\n" +
+	"\x04lost\x18\x05 \x01(\bR\x04lost\"\x99\x01\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vKIND_SURVEY\x10\x01\x12\x12\n" +
+	"\x0eKIND_SUBSCRIBE\x10\x02\x12\f\n" +
+	"\bKIND_GET\x10\x03\x12\x14\n" +
+	"\x10KIND_UNSUBSCRIBE\x10\x04\x12\x10\n" +
+	"\fKIND_REFRESH\x10\x05\x12\x10\n" +
+	"\fKIND_INSPECT\x10\x06\x12\x0e\n" +
+	"\n" +
+	"KIND_AWAIT\x10\a\"\xbd\x02\n" +
+	"\tPeerReply\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x126\n" +
+	"\x05parts\x18\x03 \x03(\v2 .rollcall.wire.v1.PeerReply.PartR\x05parts\x12\x18\n" +
+	"\aomitted\x18\x04 \x01(\x04R\aomitted\x12\x14\n" +
+	"\x05added\x18\x05 \x03(\tR\x05added\x12\x12\n" +
+	"\x04size\x18\x06 \x01(\x04R\x04size\x12\x12\n" +
+	"\x04held\x18\a \x01(\x04R\x04held\x12*\n" +
+	"\x04view\x18\b \x01(\v2\x16.rollcall.wire.v1.ViewR\x04view\x1aL\n" +
+	"\x04Part\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x1a\n" +
+	"\bposition\x18\x03 \x01(\x04R\bposition*\xc7\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -2079,8 +2647,8 @@ func file_subjects_wire_wire_proto_rawDescGZIP() []byte {
 	return file_subjects_wire_wire_proto_rawDescData
 }
 
-var file_subjects_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_subjects_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_subjects_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_subjects_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_subjects_wire_wire_proto_goTypes = []any{
 	(Kind)(0),                             // 0: rollcall.wire.v1.Kind
 	(State)(0),                            // 1: rollcall.wire.v1.State
@@ -2088,52 +2656,65 @@ var file_subjects_wire_wire_proto_goTypes = []any{
 	(Granularity)(0),                      // 3: rollcall.wire.v1.Granularity
 	(Control_Kind)(0),                     // 4: rollcall.wire.v1.Control.Kind
 	(Policy_ManualStatus_Availability)(0), // 5: rollcall.wire.v1.Policy.ManualStatus.Availability
-	(*Frame)(nil),                         // 6: rollcall.wire.v1.Frame
-	(*Entry)(nil),                         // 7: rollcall.wire.v1.Entry
-	(*Origin)(nil),                        // 8: rollcall.wire.v1.Origin
-	(*Beats)(nil),                         // 9: rollcall.wire.v1.Beats
-	(*Control)(nil),                       // 10: rollcall.wire.v1.Control
-	(*Pulse)(nil),                         // 11: rollcall.wire.v1.Pulse
-	(*OwnerRecord)(nil),                   // 12: rollcall.wire.v1.OwnerRecord
-	(*CheckpointRecord)(nil),              // 13: rollcall.wire.v1.CheckpointRecord
-	(*EdgeRecord)(nil),                    // 14: rollcall.wire.v1.EdgeRecord
-	(*UserRecord)(nil),                    // 15: rollcall.wire.v1.UserRecord
-	(*View)(nil),                          // 16: rollcall.wire.v1.View
-	(*Interest)(nil),                      // 17: rollcall.wire.v1.Interest
-	(*Policy)(nil),                        // 18: rollcall.wire.v1.Policy
-	(*Groups)(nil),                        // 19: rollcall.wire.v1.Groups
-	(*UserRecord_Endpoint)(nil),           // 20: rollcall.wire.v1.UserRecord.Endpoint
-	(*UserRecord_Connection)(nil),         // 21: rollcall.wire.v1.UserRecord.Connection
-	(*UserRecord_Departure)(nil),          // 22: rollcall.wire.v1.UserRecord.Departure
-	(*Policy_ManualStatus)(nil),           // 23: rollcall.wire.v1.Policy.ManualStatus
-	(*Policy_Cover)(nil),                  // 24: rollcall.wire.v1.Policy.Cover
+	(PeerRequest_Kind)(0),                 // 6: rollcall.wire.v1.PeerRequest.Kind
+	(*Frame)(nil),                         // 7: rollcall.wire.v1.Frame
+	(*Entry)(nil),                         // 8: rollcall.wire.v1.Entry
+	(*Origin)(nil),                        // 9: rollcall.wire.v1.Origin
+	(*Beats)(nil),                         // 10: rollcall.wire.v1.Beats
+	(*Control)(nil),                       // 11: rollcall.wire.v1.Control
+	(*Pulse)(nil),                         // 12: rollcall.wire.v1.Pulse
+	(*OwnerRecord)(nil),                   // 13: rollcall.wire.v1.OwnerRecord
+	(*CheckpointRecord)(nil),              // 14: rollcall.wire.v1.CheckpointRecord
+	(*EdgeRecord)(nil),                    // 15: rollcall.wire.v1.EdgeRecord
+	(*UserRecord)(nil),                    // 16: rollcall.wire.v1.UserRecord
+	(*View)(nil),                          // 17: rollcall.wire.v1.View
+	(*Interest)(nil),                      // 18: rollcall.wire.v1.Interest
+	(*Policy)(nil),                        // 19: rollcall.wire.v1.Policy
+	(*Groups)(nil),                        // 20: rollcall.wire.v1.Groups
+	(*PeerState)(nil),                     // 21: rollcall.wire.v1.PeerState
+	(*PeerRequest)(nil),                   // 22: rollcall.wire.v1.PeerRequest
+	(*PeerReply)(nil),                     // 23: rollcall.wire.v1.PeerReply
+	(*UserRecord_Endpoint)(nil),           // 24: rollcall.wire.v1.UserRecord.Endpoint
+	(*UserRecord_Connection)(nil),         // 25: rollcall.wire.v1.UserRecord.Connection
+	(*UserRecord_Departure)(nil),          // 26: rollcall.wire.v1.UserRecord.Departure
+	(*Policy_ManualStatus)(nil),           // 27: rollcall.wire.v1.Policy.ManualStatus
+	(*Policy_Cover)(nil),                  // 28: rollcall.wire.v1.Policy.Cover
+	(*PeerState_Owned)(nil),               // 29: rollcall.wire.v1.PeerState.Owned
+	(*PeerRequest_Share)(nil),             // 30: rollcall.wire.v1.PeerRequest.Share
+	(*PeerReply_Part)(nil),                // 31: rollcall.wire.v1.PeerReply.Part
 }
 var file_subjects_wire_wire_proto_depIdxs = []int32{
-	7,  // 0: rollcall.wire.v1.Frame.entries:type_name -> rollcall.wire.v1.Entry
+	8,  // 0: rollcall.wire.v1.Frame.entries:type_name -> rollcall.wire.v1.Entry
 	0,  // 1: rollcall.wire.v1.Entry.kind:type_name -> rollcall.wire.v1.Kind
 	1,  // 2: rollcall.wire.v1.Entry.state:type_name -> rollcall.wire.v1.State
 	2,  // 3: rollcall.wire.v1.Entry.reason:type_name -> rollcall.wire.v1.Reason
-	8,  // 4: rollcall.wire.v1.Entry.origin:type_name -> rollcall.wire.v1.Origin
+	9,  // 4: rollcall.wire.v1.Entry.origin:type_name -> rollcall.wire.v1.Origin
 	4,  // 5: rollcall.wire.v1.Control.kind:type_name -> rollcall.wire.v1.Control.Kind
-	20, // 6: rollcall.wire.v1.UserRecord.endpoints:type_name -> rollcall.wire.v1.UserRecord.Endpoint
-	16, // 7: rollcall.wire.v1.UserRecord.shown:type_name -> rollcall.wire.v1.View
-	22, // 8: rollcall.wire.v1.UserRecord.departure:type_name -> rollcall.wire.v1.UserRecord.Departure
+	24, // 6: rollcall.wire.v1.UserRecord.endpoints:type_name -> rollcall.wire.v1.UserRecord.Endpoint
+	17, // 7: rollcall.wire.v1.UserRecord.shown:type_name -> rollcall.wire.v1.View
+	26, // 8: rollcall.wire.v1.UserRecord.departure:type_name -> rollcall.wire.v1.UserRecord.Departure
 	1,  // 9: rollcall.wire.v1.View.state:type_name -> rollcall.wire.v1.State
 	3,  // 10: rollcall.wire.v1.Policy.contact:type_name -> rollcall.wire.v1.Granularity
 	3,  // 11: rollcall.wire.v1.Policy.member:type_name -> rollcall.wire.v1.Granularity
 	3,  // 12: rollcall.wire.v1.Policy.everyone:type_name -> rollcall.wire.v1.Granularity
 	3,  // 13: rollcall.wire.v1.Policy.granularities:type_name -> rollcall.wire.v1.Granularity
-	23, // 14: rollcall.wire.v1.Policy.statuses:type_name -> rollcall.wire.v1.Policy.ManualStatus
-	24, // 15: rollcall.wire.v1.Policy.cover:type_name -> rollcall.wire.v1.Policy.Cover
-	21, // 16: rollcall.wire.v1.UserRecord.Endpoint.current:type_name -> rollcall.wire.v1.UserRecord.Connection
-	21, // 17: rollcall.wire.v1.UserRecord.Endpoint.stale:type_name -> rollcall.wire.v1.UserRecord.Connection
-	1,  // 18: rollcall.wire.v1.UserRecord.Connection.state:type_name -> rollcall.wire.v1.State
-	5,  // 19: rollcall.wire.v1.Policy.ManualStatus.availability:type_name -> rollcall.wire.v1.Policy.ManualStatus.Availability
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	27, // 14: rollcall.wire.v1.Policy.statuses:type_name -> rollcall.wire.v1.Policy.ManualStatus
+	28, // 15: rollcall.wire.v1.Policy.cover:type_name -> rollcall.wire.v1.Policy.Cover
+	29, // 16: rollcall.wire.v1.PeerState.shards:type_name -> rollcall.wire.v1.PeerState.Owned
+	6,  // 17: rollcall.wire.v1.PeerRequest.kind:type_name -> rollcall.wire.v1.PeerRequest.Kind
+	30, // 18: rollcall.wire.v1.PeerRequest.shares:type_name -> rollcall.wire.v1.PeerRequest.Share
+	31, // 19: rollcall.wire.v1.PeerReply.parts:type_name -> rollcall.wire.v1.PeerReply.Part
+	17, // 20: rollcall.wire.v1.PeerReply.view:type_name -> rollcall.wire.v1.View
+	25, // 21: rollcall.wire.v1.UserRecord.Endpoint.current:type_name -> rollcall.wire.v1.UserRecord.Connection
+	25, // 22: rollcall.wire.v1.UserRecord.Endpoint.stale:type_name -> rollcall.wire.v1.UserRecord.Connection
+	1,  // 23: rollcall.wire.v1.UserRecord.Connection.state:type_name -> rollcall.wire.v1.State
+	5,  // 24: rollcall.wire.v1.Policy.ManualStatus.availability:type_name -> rollcall.wire.v1.Policy.ManualStatus.Availability
+	3,  // 25: rollcall.wire.v1.PeerRequest.Share.verdicts:type_name -> rollcall.wire.v1.Granularity
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_subjects_wire_wire_proto_init() }
@@ -2146,8 +2727,8 @@ func file_subjects_wire_wire_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_subjects_wire_wire_proto_rawDesc), len(file_subjects_wire_wire_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   19,
+			NumEnums:      7,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -175,8 +175,20 @@ func (f *Fanout) ask(ctx context.Context, viewer string, targets []string) verdi
 
 // SightChanged has an application that decides who may know what asked again: about
 // a target, for a viewer, or, if both are named, for that viewer about that target.
-// Over NATS the same is said on [subjects.Names.SightChanged].
+// All fanouts of the fabric do so. Over NATS the same is said on [subjects.Names.SightChanged].
 func (f *Fanout) SightChanged(viewer, target string) {
+	names, err := subjects.New(f.cfg.Prefix, 1)
+	if err == nil {
+		data, _ := json.Marshal(subjects.SightChange{Viewer: viewer, Target: target}) // two strings
+		err = f.nc.Publish(names.SightChanged(), data)
+	}
+	if err != nil {
+		f.cfg.Logger.Warn("change of sight not passed on", "err", err)
+	}
+}
+
+// doubt has verdicts asked again in the shards of this fanout.
+func (f *Fanout) doubt(viewer, target string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, sh := range f.shards {
@@ -196,7 +208,7 @@ func (f *Fanout) hearChanges() (stop func(), err error) {
 			f.cfg.Logger.Warn("change of sight ignored", "err", err)
 			return
 		}
-		f.SightChanged(change.Viewer, change.Target)
+		f.doubt(change.Viewer, change.Target)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fanout: changes of sight: %w", err)

@@ -155,7 +155,7 @@ func (w *world) request(tab *tab, targets []string, do func(*board, []byte, []st
 	r := newReply()
 	for shard, b := range w.boards {
 		if part := byShard[shard]; part != nil {
-			r.add(func(data []byte) []byte { return do(b, data, part) })
+			r.add(shard, func(data []byte) []byte { return do(b, data, part) })
 		}
 	}
 	data, err := r.end(1 << 20)
@@ -217,8 +217,8 @@ func (w *world) refresh(tab *tab) {
 		return
 	}
 	r := newReply()
-	for _, b := range w.boards {
-		r.addKnown(func(data []byte) ([]byte, bool) {
+	for shard, b := range w.boards {
+		r.addKnown(shard, func(data []byte) ([]byte, bool) {
 			out, _, known := b.refresh(data, alice, w.now)
 			return out, known
 		})

@@ -55,11 +55,26 @@
 // messages at most. If the store comes back without views that were read, they are read
 // anew.
 //
+// # Several fanouts
+//
+// Where [Config.Ownership] shares shards out, the fanouts tell each other what they own,
+// and whichever NATS hands a request answers it wholly. It passes it on to the request's
+// home: one of the fanouts, named by the viewer's id, so that the requests of a
+// viewer are handled one after the other and limits hold for the whole fabric. The home asks
+// the application, if one decides, has each owner do its part, and puts the answer together.
+// A change of a policy is answered when the owner of every shard concerned has read it.
+//
+// An answer is whole or none: while a part is missing the request is refused
+// as [subjects.CodeUnavailable], within a second and a half if an owner hangs, at once
+// while it is known to. What the others did by then stays done; requests are
+// idempotent. Until fanouts agree who is there, a moment after one comes or goes, two may take
+// themselves for the home of a viewer; then its requests may pass each other, and
+// limits are those of either.
+//
 // # Limits
 //
-// Every fanout answers for the shards that it owns itself; requests are not passed
-// on to another owner. A client that does not wait for the answer to a request before
-// it sends one of another operation may get the two handled in either order.
+// A client that does not wait for the answer to a request before it sends one of another
+// operation may get the two handled in either order.
 //
 // # How to test against it
 //

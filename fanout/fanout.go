@@ -2,8 +2,10 @@ package fanout
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
@@ -27,15 +29,22 @@ type Fanout struct {
 	owner   *shards.Owner
 	fabric  fabric.Fabric // known once Run has begun
 	asker   *asker        // nil if users' policies decide
+	id      string        // among peers; another one after every start
 	desks   []*desk
+	seed    maphash.Seed
+	// turns lets one job at a time change what a viewer has; many viewers share one.
+	turns [desks]chan struct{}
 	// background runs work that a request leaves behind; Run waits for it.
-	background func(work func())
+	background func(work func(context.Context))
 	ready      chan struct{}
 	running    atomic.Bool
+	news       chan struct{} // there is something to tell the peers
+	asks       atomic.Bool   // and to ask them
 
 	mu        sync.Mutex
 	granted   int // shards granted now, loaded or not
 	shards    map[int]*shard
+	peers     map[string]*peer
 	answering bool
 	readied   bool
 }
@@ -55,11 +64,18 @@ func New(nc *nats.Conn, cfg Config) (*Fanout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: metrics: %w", ErrConfig, err)
 	}
-	owner := shards.New(shards.Config{
+	f := &Fanout{
+		nc: nc, js: js, cfg: cfg, metrics: m, id: rand.Text(), seed: maphash.MakeSeed(),
+		ready: make(chan struct{}), news: make(chan struct{}, 1), shards: make(map[int]*shard), peers: make(map[string]*peer),
+	}
+	f.owner = shards.New(shards.Config{
 		Conn: nc, JetStream: js, Group: subjects.FanoutGroup, Member: cfg.Member, Holder: cfg.Holder, Ownership: cfg.Ownership,
 		Logger: cfg.Logger, Registerer: cfg.Registerer,
 	})
-	return &Fanout{nc: nc, js: js, cfg: cfg, metrics: m, owner: owner, ready: make(chan struct{}), shards: make(map[int]*shard)}, nil
+	for i := range f.turns {
+		f.turns[i] = make(chan struct{}, 1)
+	}
+	return f, nil
 }
 
 // Ready is closed when requests are answered for every shard that the fanout owns, and for one at
@@ -91,6 +107,14 @@ func (f *Fanout) run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	group, ctx := errgroup.WithContext(ctx)
+	f.background = func(work func(context.Context)) { group.Go(func() error { work(ctx); return nil }) }
+	silence, err := f.listen(ctx, group)
+	if err != nil {
+		end()
+		group.Wait() // who serves peers, which ends with ctx
+		return err
+	}
+	defer silence()
 	stop, err := f.answer(ctx, group)
 	if err != nil {
 		end()
@@ -105,6 +129,7 @@ func (f *Fanout) run(ctx context.Context) error {
 	}
 	defer deafen()
 	group.Go(func() error { f.followConnection(ctx); return nil })
+	group.Go(func() error { f.mingle(ctx); return nil })
 	group.Go(func() error {
 		// Nothing is left to do when no shard can be owned any more.
 		defer stop()
@@ -140,6 +165,7 @@ func (f *Fanout) admit(sh *shard) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.shards[sh.grant.Shard] = sh
+	signal(f.news)
 	f.checkReadyLocked()
 }
 
@@ -149,6 +175,7 @@ func (f *Fanout) dismiss(sh *shard) {
 	defer f.mu.Unlock()
 	if f.shards[sh.grant.Shard] == sh {
 		delete(f.shards, sh.grant.Shard)
+		signal(f.news)
 	}
 }
 
@@ -177,6 +204,7 @@ func (f *Fanout) followConnection(ctx context.Context) {
 				sh.reconnected()
 			}
 			f.mu.Unlock()
+			f.askPeers() // what they said meanwhile is lost
 		}
 	}
 }

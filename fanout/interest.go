@@ -62,6 +62,20 @@ func (b *board) plan(viewer string, targets []string, now time.Time) plan {
 	return p
 }
 
+// unknown appends those of the targets that a viewer is not subscribed to.
+func (b *board) unknown(added []string, viewer string, targets []string) []string {
+	s := b.streams[viewer]
+	if s == nil {
+		return append(added, targets...)
+	}
+	for _, id := range targets {
+		if s.watches[id] == nil {
+			added = append(added, id)
+		}
+	}
+	return added
+}
+
 func (p *plan) stale(now time.Time, ttl time.Duration) map[int]bool {
 	stale := make(map[int]bool)
 	for n, part := range p.parts {

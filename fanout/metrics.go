@@ -25,6 +25,8 @@ type metrics struct {
 	stalls     *prometheus.CounterVec
 	streams    *prometheus.GaugeVec
 	interests  *prometheus.GaugeVec
+	peers      prometheus.Gauge
+	calls      *prometheus.CounterVec
 	latency    *latencies
 }
 
@@ -43,7 +45,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		events:     counter("events_total", "Changes told to viewers."),
 		messages:   counter("messages_total", "Messages published to viewers."),
 		coalesced:  counter("coalesced_total", "Changes that were merged into one not yet told."),
-		malformed:  counter("malformed_total", "Records and pulses that could not be read."),
+		malformed:  counter("malformed_total", "Records, pulses and words of peers that could not be read."),
 		failed:     counter("publish_failures_total", "Messages that the connection refused; viewers see a gap."),
 		resyncs:    counter("resyncs_total", "Subscribe requests for targets that were all subscribed to already."),
 		unanswered: counter("sights_unanswered_total", "Questions to the application that decides who may know what which it did not answer."),
@@ -51,6 +53,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		stalls:     vector("stalls_total", "Stalls of a shard's feed by reason.", "reason"),
 		streams:    gauge("streams", "Viewers with an interest in the shard, or with one that ended just now."),
 		interests:  gauge("interests", "Targets that are watched, summed over viewers."),
+		peers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: space, Subsystem: system, Name: "peers", Help: "Other fanouts of the fabric that this one knows of.",
+		}),
+		calls: vector("peer_calls_total", "Parts of requests that other fanouts were asked to do, by result.", "result"),
 		latency: newLatencies(prometheus.BuildFQName(space, system, "delivery_seconds"),
 			"From the keeper's observation of a change to its publication.",
 			5*time.Millisecond, 10*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond,
@@ -61,7 +67,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	var failures []error
 	for _, c := range []prometheus.Collector{
-		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.latency,
+		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.peers, m.calls, m.latency,
 	} {
 		failures = append(failures, r.Register(c))
 	}

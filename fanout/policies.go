@@ -20,19 +20,15 @@ import (
 const policyAttempts = 10
 
 // performPolicy carries out an operation on a user's policy. Its answer comes when the
-// change is stored and what this fanout tells follows it.
+// change is stored and what viewers are told follows it.
 func (f *Fanout) performPolicy(ctx context.Context, op subjects.PolicyOp, user string, body []byte) ([]byte, error) {
 	request, err := subjects.DecodePolicyRequest(op, body)
 	if err != nil {
 		return nil, err
 	}
-	home, err := f.shardOf(user)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	data, err := f.amend(ctx, home, op, user, request)
+	data, err := f.amend(ctx, op, user, request)
 	if err != nil {
 		return nil, asRefusal(err)
 	}
@@ -49,15 +45,6 @@ func (f *Fanout) answerTo(user string, d dossier) ([]byte, error) {
 	return data, err
 }
 
-func (f *Fanout) shardOf(user string) (*shard, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if sh := f.shards[f.fabric.Shard(user)]; sh != nil {
-		return sh, nil
-	}
-	return nil, unavailable()
-}
-
 // asRefusal turns a failure of the store into a refusal.
 func asRefusal(err error) error {
 	if errors.As(err, new(*subjects.Error)) {
@@ -70,10 +57,21 @@ func asRefusal(err error) error {
 }
 
 // amend reads, changes and writes what is stored of a user's policy, until nobody
-// else changed it meanwhile. It returns the answer when this fanout knows of it.
-func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, user string, r subjects.PolicyRequest) ([]byte, error) {
-	cabinet := f.cabinet(home.grant.Shard)
+// else changed it meanwhile. It returns the answer when the owners of the shards
+// concerned know of it.
+func (f *Fanout) amend(ctx context.Context, op subjects.PolicyOp, user string, r subjects.PolicyRequest) ([]byte, error) {
+	home := f.fabric.Shard(user)
+	concerned := []share{{number: home}}
+	regroups := op == subjects.PolicyJoin || op == subjects.PolicyLeave || op == subjects.PolicyForget
+	if regroups {
+		concerned = f.everyShard()
+	}
+	cabinet := f.cabinet(home)
 	for range policyAttempts {
+		d, err := f.divide(concerned)
+		if err != nil {
+			return nil, err
+		}
 		old, revision, err := cabinet.policy(ctx, user)
 		damaged := errors.Is(err, subjects.ErrMalformed)
 		if err != nil && !(damaged && op == subjects.PolicyForget) {
@@ -87,7 +85,11 @@ func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, u
 		if op == subjects.PolicyGet {
 			return f.answerTo(user, file)
 		}
-		changed, err := file.amend(op, r, home.viewOf(user), rollcall.MicrosOf(time.Now()))
+		before, err := f.do(ctx, job{kind: wire.PeerRequest_KIND_INSPECT, id: user}, d)
+		if err != nil {
+			return nil, err
+		}
+		changed, err := file.amend(op, r, before.view, rollcall.MicrosOf(time.Now()))
 		if err != nil {
 			return nil, err
 		}
@@ -95,11 +97,21 @@ func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, u
 		if err != nil {
 			return nil, err
 		}
-		if damaged || !proto.Equal(orEmpty(old), orEmpty(changed.policy)) {
-			err = f.put(ctx, cabinet, subjects.KeyPolicy(user), messageOf(changed.policy), revision)
+		revision, wrote := revision, damaged || !proto.Equal(orEmpty(old), orEmpty(changed.policy))
+		if wrote {
+			revision, err = cabinet.put(ctx, subjects.KeyPolicy(user), messageOf(changed.policy), revision)
 		}
-		if err == nil && (op == subjects.PolicyJoin || op == subjects.PolicyLeave || op == subjects.PolicyForget) {
-			err = f.putGroups(ctx, user, changed.groups)
+		stored := slices.Clone(concerned)
+		for i := range stored {
+			if stored[i].number == home {
+				stored[i].holds(revision, wrote, before.reads[home])
+			}
+		}
+		if err == nil && regroups {
+			err = f.putGroups(ctx, user, changed.groups, stored, before.reads)
+		}
+		if err == nil {
+			err = f.await(ctx, user, stored)
 		}
 		if !overtaken(err) {
 			return answer, err
@@ -111,76 +123,65 @@ func (f *Fanout) amend(ctx context.Context, home *shard, op subjects.PolicyOp, u
 // putGroups writes the groups of a user to every shard, because those of a viewer
 // count where its targets live. Repeating an operation repairs one that failed
 // half-way.
-func (f *Fanout) putGroups(ctx context.Context, user string, groups []string) error {
+func (f *Fanout) putGroups(ctx context.Context, user string, groups []string, shares []share, reads map[int]uint64) error {
 	writing, ctx := errgroup.WithContext(ctx)
-	for n := range f.fabric.Shards() {
-		writing.Go(func() error { return f.putGroupsIn(ctx, f.cabinet(n), user, groups) })
+	for i := range shares {
+		s := &shares[i]
+		writing.Go(func() error {
+			revision, wrote, err := putGroupsIn(ctx, f.cabinet(s.number), user, groups)
+			s.holds(revision, wrote, reads[s.number])
+			return err
+		})
 	}
 	return writing.Wait()
 }
 
-func (f *Fanout) putGroupsIn(ctx context.Context, c cabinet, user string, groups []string) error {
+func putGroupsIn(ctx context.Context, c cabinet, user string, groups []string) (revision uint64, wrote bool, err error) {
 	found, revision, err := c.groups(ctx, user)
 	damaged := errors.Is(err, subjects.ErrMalformed)
 	switch {
-	case err != nil && !damaged:
-		return err
-	case !damaged && slices.Equal(found, groups):
-		return nil
+	case err != nil && !damaged, !damaged && slices.Equal(found, groups):
+		return revision, false, err
 	case len(groups) == 0:
-		return f.put(ctx, c, subjects.KeyGroups(user), nil, revision)
+		revision, err = c.put(ctx, subjects.KeyGroups(user), nil, revision)
+	default:
+		revision, err = c.put(ctx, subjects.KeyGroups(user), &wire.Groups{Groups: groups}, revision)
 	}
-	return f.put(ctx, c, subjects.KeyGroups(user), &wire.Groups{Groups: groups}, revision)
+	return revision, true, err
 }
 
-// put writes a record, nil to end it, and waits until this fanout has read it, if
-// the shard is its own.
-func (f *Fanout) put(ctx context.Context, c cabinet, key string, record proto.Message, revision uint64) error {
-	f.mu.Lock()
-	sh := f.shards[c.shard]
-	f.mu.Unlock()
-	if sh == nil {
-		_, err := c.put(ctx, key, record, revision)
-		return err
-	}
-	reader := sh.reader.Load()
-	read := reader.Position()
-	written, err := c.put(ctx, key, record, revision)
-	if err != nil {
-		return err
-	}
-	if written <= read {
-		// The store has lost what was read, and this record has taken its place, so
-		// that the reader would not see it.
-		reader.Lost()
-	}
-	sh.await(ctx, written)
-	return nil
+// holds takes note of a record that the shard holds now and that viewers must follow.
+// read is how far its owner had read before: if the store gives a revision again, it
+// has lost what was read.
+func (s *share) holds(revision uint64, wrote bool, read uint64) {
+	s.revision = max(s.revision, revision)
+	s.lost = s.lost || wrote && revision <= read
 }
 
-// await waits until the shard has read its bucket up to a revision. What is stored
-// stays stored if ctx ends before.
-func (sh *shard) await(ctx context.Context, revision uint64) {
+// awaitPause is how long it takes until the owner of a shard is looked for again.
+const awaitPause = 50 * time.Millisecond
+
+// await waits until the owner of each shard, whoever that is by then, has read what the
+// shard holds. Also of a change that was there already: whoever made it may have been
+// told that it is not known whether it is in effect.
+func (f *Fanout) await(ctx context.Context, user string, shares []share) error {
 	for {
-		sh.mu.Lock()
-		reached, progress := sh.board.health.reached, sh.progress
-		sh.mu.Unlock()
-		if reached >= revision {
-			return
+		d, err := f.divide(shares)
+		if err == nil {
+			_, err = f.do(ctx, job{kind: wire.PeerRequest_KIND_AWAIT, id: user}, d)
+		}
+		if !errors.Is(err, unavailable()) {
+			return err
+		}
+		for i := range shares {
+			shares[i].lost = false // that was said, or the owner is another one
 		}
 		select {
-		case <-progress:
+		case <-time.After(awaitPause):
 		case <-ctx.Done():
-			return
+			return err
 		}
 	}
-}
-
-// viewOf is what is known of a user, nil for nothing.
-func (sh *shard) viewOf(user string) *View {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return sh.board.known.subject(user).view
 }
 
 // messageOf keeps a missing policy from becoming an interface that is not nil.

@@ -99,6 +99,10 @@ func decodeView(b []byte) (View, error) {
 	if err := subjects.Decode(b, &w); err != nil {
 		return View{}, err
 	}
+	return checkView(&w)
+}
+
+func checkView(w *wire.View) (View, error) {
 	if w.State < 0 || w.State > wire.State_STATE_ACTIVE {
 		return View{}, fmt.Errorf("%w: state %d", subjects.ErrMalformed, w.State)
 	}

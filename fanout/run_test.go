@@ -225,7 +225,7 @@ func (r *run) file(user string, d dossier) {
 // answer completes an answer, or refuses it as the service does.
 func (r *run) answer(viewer string, op subjects.Op, appendTo func([]byte) ([]byte, bool)) bool {
 	reply := newReply()
-	reply.addKnown(appendTo)
+	reply.addKnown(r.cfg.shard, appendTo)
 	data, err := reply.end(r.cfg.maxPayload)
 	if err != nil {
 		r.hear(viewer, fmt.Sprintf("%s: %v", op, err))

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall/subjects"
+	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 // Requests of one viewer are handled one after the other: each viewer belongs to one
@@ -31,10 +32,10 @@ const (
 
 // A call is a request that waits at a desk.
 type call struct {
-	label   string // of the metrics
-	id      string // of the viewer, or of the user whose policy it is
-	perform func(ctx context.Context, id string, body []byte) ([]byte, error)
-	request micro.Request
+	endpoint
+	id    string // of the viewer, or of the user whose policy it is
+	reply string // where the answer goes
+	body  []byte
 }
 
 // A desk works through the requests of its share of viewers and users.
@@ -49,7 +50,6 @@ const serviceVersion = "1.0.0"
 // answer starts the micro service and the desks. They end with ctx; stop ends the
 // service sooner.
 func (f *Fanout) answer(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
-	f.background = func(work func()) { group.Go(func() error { work(); return nil }) }
 	for range desks {
 		d := &desk{queue: make(chan call, deskQueue), limits: newLimits(f.cfg.RequestRate, f.cfg.RequestBurst)}
 		f.desks = append(f.desks, d)
@@ -62,9 +62,8 @@ func (f *Fanout) answer(ctx context.Context, group *errgroup.Group) (stop func()
 		return nil, fmt.Errorf("fanout: service: %w", err)
 	}
 	stop = func() { service.Stop() } // fails only when the connection is closed already
-	seed := maphash.MakeSeed()
 	for _, e := range f.endpoints() {
-		handler := micro.HandlerFunc(func(r micro.Request) { f.accept(e, seed, r) })
+		handler := micro.HandlerFunc(func(r micro.Request) { f.accept(e, r.Subject(), r.Reply(), r.Data()) })
 		if err := service.AddEndpoint(e.label, handler, micro.WithEndpointSubject(e.subject)); err != nil {
 			stop()
 			return nil, fmt.Errorf("fanout: endpoint %s: %w", e.label, err)
@@ -105,25 +104,37 @@ func (f *Fanout) endpoints() (all []endpoint) {
 	return all
 }
 
-// accept hands a request to its viewer's desk.
-func (f *Fanout) accept(e endpoint, seed maphash.Seed, r micro.Request) {
-	id, err := f.fabric.ParseRequest(r.Subject())
+// accept takes a request that NATS delivered here; another fanout may be the one that
+// handles those of its viewer.
+func (f *Fanout) accept(e endpoint, subject, reply string, body []byte) {
+	id, err := f.fabric.ParseRequest(subject)
 	if err != nil {
-		f.refuse(e.label, r, subjects.Errorf(subjects.CodeInvalidRequest, "subject: %v", err))
+		f.refuse(e.label, reply, subjects.Errorf(subjects.CodeInvalidRequest, "subject: %v", err))
 		return
 	}
-	d := f.desks[maphash.String(seed, id)%desks]
+	if home := f.homeOf(id); home != nil {
+		f.relay(home, subject, reply, body)
+		return
+	}
+	f.take(e, id, reply, body)
+}
+
+// take hands a request to its viewer's desk.
+func (f *Fanout) take(e endpoint, id, reply string, body []byte) {
+	d := f.desks[f.deskOf(id)]
 	if wait := d.take(e.allowance+id, time.Now()); wait > 0 {
-		f.refuse(e.label, r, subjects.Errorf(subjects.CodeRateLimited, "more than %d requests a second, try again in %s",
+		f.refuse(e.label, reply, subjects.Errorf(subjects.CodeRateLimited, "more than %d requests a second, try again in %s",
 			f.cfg.RequestRate, wait.Round(10*time.Millisecond)))
 		return
 	}
 	select {
-	case d.queue <- call{e.label, id, e.perform, r}:
+	case d.queue <- call{e, id, reply, body}:
 	default:
-		f.refuse(e.label, r, subjects.Errorf(subjects.CodeUnavailable, "too many requests are waiting"))
+		f.refuse(e.label, reply, subjects.Errorf(subjects.CodeUnavailable, "too many requests are waiting"))
 	}
 }
+
+func (f *Fanout) deskOf(id string) uint64 { return maphash.String(f.seed, id) % desks }
 
 func (f *Fanout) work(ctx context.Context, d *desk) {
 	for {
@@ -137,29 +148,30 @@ func (f *Fanout) work(ctx context.Context, d *desk) {
 }
 
 func (f *Fanout) handle(ctx context.Context, c call) {
-	data, err := guarded(ctx, c)
+	var data []byte
+	err := guarded(c.label, func() (err error) { data, err = c.perform(ctx, c.id, c.body); return err })
 	var refusal *subjects.Error
 	switch {
 	case errors.As(err, &refusal):
-		f.refuse(c.label, c.request, refusal)
+		f.refuse(c.label, c.reply, refusal)
 	case err != nil:
 		f.cfg.Logger.Error("request failed", "op", c.label, "err", err)
-		f.refuse(c.label, c.request, subjects.Errorf(subjects.CodeInternal, "internal error"))
+		f.refuse(c.label, c.reply, subjects.Errorf(subjects.CodeInternal, "internal error"))
 	default:
 		f.metrics.requests.WithLabelValues(c.label, string(codeOK)).Inc()
-		f.reply(c.request, &nats.Msg{Data: data})
+		f.reply(c.reply, &nats.Msg{Data: data})
 	}
 }
 
 // guarded carries out a request. One request's defect must not end the service of
 // all others, so a panic becomes an internal error.
-func guarded(ctx context.Context, c call) (data []byte, err error) {
+func guarded(label string, perform func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("fanout: panic in %s: %v\n%s", c.label, p, debug.Stack())
+			err = fmt.Errorf("fanout: panic in %s: %v\n%s", label, p, debug.Stack())
 		}
 	}()
-	return c.perform(ctx, c.id, c.request.Data())
+	return perform()
 }
 
 // performOp carries out an operation of a viewer.
@@ -182,9 +194,9 @@ func (f *Fanout) performOp(ctx context.Context, op subjects.Op, viewer string, b
 	return f.subscribe(ctx, viewer, request.Targets)
 }
 
-func (f *Fanout) refuse(label string, r micro.Request, e *subjects.Error) {
+func (f *Fanout) refuse(label, reply string, e *subjects.Error) {
 	f.metrics.requests.WithLabelValues(label, string(e.Code)).Inc()
-	f.reply(r, &nats.Msg{Header: nats.Header{
+	f.reply(reply, &nats.Msg{Header: nats.Header{
 		micro.ErrorCodeHeader: {string(e.Code)}, micro.ErrorHeader: {e.Message},
 	}})
 }
@@ -194,14 +206,14 @@ func (f *Fanout) refuse(label string, r micro.Request, e *subjects.Error) {
 // gets lost is missed by a viewer, who asks again.
 //
 // Whoever asks names the subject of the answer, and the server does not ask whether
-// they may publish there, only whether the fanout may: it answers to inboxes, so that
-// nobody gets it to write records.
-func (f *Fanout) reply(r micro.Request, answer *nats.Msg) {
-	answer.Subject = r.Reply()
-	if !strings.HasPrefix(answer.Subject, nats.InboxPrefix) {
+// they may publish there, only whether the fanout may: it answers to inboxes other than
+// those of fanouts, so that nobody gets it to write records or to answer a peer.
+func (f *Fanout) reply(to string, answer *nats.Msg) {
+	if !strings.HasPrefix(to, nats.InboxPrefix) || strings.HasPrefix(to, identity.Inbox(identity.Fanout, "")) {
 		f.metrics.malformed.Inc()
 		return
 	}
+	answer.Subject = to
 	if err := f.nc.PublishMsg(answer); err != nil {
 		f.cfg.Logger.Debug("answer not sent", "err", err)
 	}

@@ -189,6 +189,13 @@ func (sh *shard) step(do func(b *board, now time.Time)) {
 	sh.rouse()
 }
 
+// look is a step that changes nothing to be published.
+func (sh *shard) look(at func(b *board, now time.Time)) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	at(sh.board, time.Now())
+}
+
 // rouse makes publishAll look again.
 func (sh *shard) rouse() { signal(sh.wake) }
 

@@ -44,7 +44,7 @@ func (a archived) Read(ctx context.Context, w Window, state []byte, to Sink) err
 	if state != nil {
 		at, n := binary.Varint(state)
 		if n <= 0 {
-			return fmt.Errorf("rebuild: checkpoint of %s: damaged", a.Name())
+			return fmt.Errorf("%w: %s", ErrPlace, a.Name())
 		}
 		behind = at
 	}

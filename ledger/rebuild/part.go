@@ -53,14 +53,15 @@ type place struct {
 // read builds the sessions of one part.
 func (r *run) read(ctx context.Context, k int, p Part) error {
 	b := &building{run: r, ctx: ctx, part: k, source: r.rebuild.Checkpoint(p.Name()), saved: r.Now()}
-	at, err := b.resume()
+	at, err := b.place()
 	if err != nil || at.Done {
 		return err
 	}
-	if at.Source == nil && r.gone != nil {
-		return r.gone
+	err = b.from(at, p)
+	if errors.Is(err, ErrPlace) {
+		err = b.from(place{}, p) // what is stored already is stored once
 	}
-	if err := p.Read(ctx, window(r.Definition, r.Bounds), at.Source, b); err != nil {
+	if err != nil {
 		return err
 	}
 	b.Flush()
@@ -85,24 +86,33 @@ type building struct {
 	events   int64 // since they were told
 }
 
-// resume makes the builder, of the checkpoint if there is one.
-func (b *building) resume() (at place, err error) {
-	config := session.Config{Definition: b.Definition, Session: func(x ledger.Session, _ bool) { b.keep(x) }, Reject: b.Reject}
+// place finds the place that was stored last. One that cannot be read is the beginning.
+func (b *building) place() (at place, err error) {
 	there, err := b.Store.Checkpoint(b.ctx, b.Definition.Version, b.source)
 	if err != nil {
 		return at, err
 	}
-	if b.revision = there.Revision; len(there.Body) == 0 {
+	if b.revision = there.Revision; gob.NewDecoder(bytes.NewReader(there.Body)).Decode(&at) != nil {
+		at = place{}
+	}
+	return at, nil
+}
+
+// from reads a part from a place on.
+func (b *building) from(at place, p Part) (err error) {
+	config := session.Config{Definition: b.Definition, Session: func(x ledger.Session, _ bool) { b.keep(x) }, Reject: b.Reject}
+	if at.Source == nil {
+		if b.gone != nil {
+			return b.gone
+		}
 		b.Builder, err = session.New(config)
-		return at, err
+	} else if b.Builder, err = session.Restore(config, at.Builder); errors.Is(err, session.ErrSnapshot) {
+		err = fmt.Errorf("%w: %w", ErrPlace, err)
 	}
-	if err := gob.NewDecoder(bytes.NewReader(there.Body)).Decode(&at); err != nil {
-		return at, fmt.Errorf("rebuild: checkpoint of %s: %w", b.source, err)
+	if err != nil {
+		return err
 	}
-	if !at.Done {
-		b.Builder, err = session.Restore(config, at.Builder)
-	}
-	return at, err
+	return p.Read(b.ctx, window(b.Definition, b.Bounds), at.Source, b)
 }
 
 // Event implements Sink.

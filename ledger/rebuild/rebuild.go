@@ -78,6 +78,10 @@ var (
 
 	// ErrGone is a period whose raw events the source does not have any more.
 	ErrGone = errors.New("rebuild: raw events are gone")
+
+	// ErrPlace is a place in a source that cannot be used, as after an upgrade. Reading begins
+	// again then.
+	ErrPlace = errors.New("rebuild: unusable place")
 )
 
 func (c *Config) check() error {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,8 +211,10 @@ func TestKilledAtEveryWrite(t *testing.T) {
 
 // slow is a clock by which a checkpoint is due at every n-th look.
 func slow(n int) func() time.Time {
-	at := time.Unix(0, 0)
+	at, mu := time.Unix(0, 0), sync.Mutex{}
 	return func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
 		at = at.Add(time.Hour / time.Duration(n))
 		return at
 	}
@@ -323,6 +326,34 @@ func TestGone(t *testing.T) {
 	}
 	if _, err := rebuild.Run(t.Context(), c); !errors.Is(err, rebuild.ErrGone) || finished(t, s) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A place that cannot be read is the beginning again.
+func TestDamagedPlace(t *testing.T) {
+	list := history(rand.New(rand.NewPCG(17, 6)), 2, 2*day)
+	bounds := interval.Interval{From: 0, To: 2 * day}
+	for cut := range 6 {
+		s, left := open(t), 12
+		c := rebuild.Config{Store: mortal{s, &left, true}, Source: tape{list}, Definition: usual, Bounds: bounds, Every: time.Hour, Now: slow(300)}
+		if _, err := rebuild.Run(t.Context(), c); !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		source := store.Rebuild{Bounds: bounds, Source: "tape"}.Checkpoint("0")
+		there, err := s.Checkpoint(t.Context(), "1", source)
+		if err != nil || there.Revision == 0 {
+			t.Fatal(there, err)
+		}
+		there.Revision++
+		there.Body = there.Body[:len(there.Body)*cut/6]
+		if _, err := s.Apply(t.Context(), store.Batch{Definition: "1", Source: source, Checkpoint: there}); err != nil {
+			t.Fatal(err)
+		}
+		c.Store = s
+		if done := run(t, c); !done.Resumed {
+			t.Errorf("%+v", done)
+		}
+		kept(t, s, "1").mustBe(t, naive(t, usual, list, bounds))
 	}
 }
 

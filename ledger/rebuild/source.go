@@ -29,7 +29,7 @@ type Part interface {
 	// Name tells the parts of a source apart. It is stored.
 	Name() string
 	// Read hands over the events of a window, and goes on behind a state that it gave to
-	// [Sink.Reached]; nil is the beginning. It refuses what is later than the lateness.
+	// [Sink.Reached]; nil is the beginning, and one that it cannot use is [ErrPlace]. It refuses what is later than the lateness.
 	Read(ctx context.Context, w Window, state []byte, to Sink) error
 }
 

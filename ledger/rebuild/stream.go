@@ -91,10 +91,10 @@ func (p shardPart) Read(ctx context.Context, w Window, state []byte, to Sink) er
 	decoder := raw.New(p.names, w.Lateness, veiled{to, p.device})
 	if state != nil {
 		if err := gob.NewDecoder(bytes.NewReader(state)).Decode(&from); err != nil {
-			return fmt.Errorf("rebuild: checkpoint of %s: %w", p.Name(), err)
+			return fmt.Errorf("%w: %s: %w", ErrPlace, p.Name(), err)
 		}
 		if err := decoder.Restore(from.Decoder); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrPlace, err)
 		}
 	}
 	share, err := p.progress(ctx)

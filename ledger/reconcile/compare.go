@@ -59,7 +59,7 @@ func Compare(pairs iter.Seq2[store.Pair, error], q Query, each func([]Difference
 
 // same says whether two differences are of the same day or session.
 func (d Difference) same(other Difference) bool {
-	return d.Date == other.Date && d.Session == other.Session && d.Device == other.Device
+	return d.Date == other.Date && d.Session == other.Session
 }
 
 type comparison struct {
@@ -101,29 +101,27 @@ func (c *comparison) days(p store.Pair) {
 	slices.SortStableFunc(c.found, func(a, b Difference) int { return cmp.Compare(a.Date, b.Date) })
 }
 
+// sessions are told apart by their ids alone, as in the store.
 func (c *comparison) sessions(p store.Pair) {
-	type key struct{ device, id string }
-	byKey := map[key][2]ledger.Session{}
-	var keys []key // in the order in which they started
+	byID := map[string]*[2]ledger.Session{}
+	var ids []string // in the order in which they started
 	for half, list := range p.Sessions {
 		for _, s := range list {
-			k := key{s.Device, s.ID}
-			both, known := byKey[k]
-			if !known {
-				keys = append(keys, k)
+			if byID[s.ID] == nil {
+				byID[s.ID] = new([2]ledger.Session)
+				ids = append(ids, s.ID)
 			}
-			both[half] = s
-			byKey[k] = both
+			byID[s.ID][half] = s
 		}
 	}
-	c.compared += len(keys)
-	for _, k := range keys {
-		both := byKey[k]
+	c.compared += len(ids)
+	for _, id := range ids {
+		both := byID[id]
 		for _, m := range c.Measures {
 			here, there := c.set(m, both[0]), c.set(m, both[1])
 			c.keep(Difference{
-				User: p.User, Session: k.id, Device: k.device, At: cmp.Or(both[0].Start, both[1].Start), Measure: m,
-				Here: interval.Total(here), There: interval.Total(there), Apart: interval.Total(apart(here, there)),
+				User: p.User, Session: id, Device: cmp.Or(both[0].Device, both[1].Device), At: cmp.Or(both[0].Start, both[1].Start),
+				Measure: m, Here: interval.Total(here), There: interval.Total(there), Apart: interval.Total(apart(here, there)),
 			})
 		}
 	}

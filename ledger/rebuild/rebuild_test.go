@@ -20,7 +20,11 @@ import (
 // On random histories and periods, what a rebuild stores is what building everything at
 // once gives: whole sessions that touch the period, and the refusals in it.
 func TestLikeNaive(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		list := history(rnd, 6, 6*day)
 		d := usual

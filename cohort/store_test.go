@@ -1,0 +1,209 @@
+package cohort_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rollcall-io/rollcall/cohort"
+	"github.com/rollcall-io/rollcall/cohort/machine"
+	"github.com/rollcall-io/rollcall/internal/lab"
+)
+
+// Scenario 17 for workers: the store is down for ten minutes → nobody is declared dead when it
+// returns, and nothing moves.
+func TestStoreIsDownForTenMinutes(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 6)
+		a, b, c := s.join("a"), s.join("b"), s.join("c")
+		s.settled(time.Second, a, b, c)
+		w, before := s.watch(), s.owners(a, b, c)
+		s.server.Stop()
+		time.Sleep(10 * time.Minute)
+		if err := a.commit(a.has()[0], 1); err == nil || errors.Is(err, errNotOwner) {
+			t.Errorf("a commit without a store: %v", err)
+		}
+		s.server.Start()
+		time.Sleep(time.Minute)
+		for _, e := range w.seen() {
+			if e.State == machine.Expired || e.About == machine.AboutPartition {
+				t.Error(e)
+			}
+		}
+		if n := moved(before, s.owners(a, b, c)); n != 0 {
+			t.Errorf("%d moved", n)
+		}
+		for _, w := range []*worker{a, b, c} {
+			for _, n := range w.has() {
+				if err := w.commit(n, 2); err != nil {
+					t.Errorf("%s: %v", w.id, err)
+				}
+			}
+		}
+	})
+}
+
+// The store loses what it acknowledged in the last seconds: plans, claims, offsets and registrations.
+// Everything is owned by one member again, who can commit.
+func TestStoreLosesItsLastSeconds(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 6)
+		a, b := s.join("a"), s.join("b")
+		s.settled(time.Second, a, b)
+		time.Sleep(5 * time.Second)
+		early := s.server.Snapshot("KV_presence_cohort_workers")
+		c := s.join("c")
+		s.settled(time.Second, a, b, c)
+		for _, w := range []*worker{a, b, c} {
+			for _, n := range w.has() {
+				if err := w.commit(n, 9); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		b.kill()
+		s.settled(11*time.Second, a, c)
+		s.server.Stop()
+		s.server.Restore(early)
+		s.server.Start()
+		time.Sleep(30 * time.Second)
+		s.settled(time.Second, a, c)
+		for _, w := range []*worker{a, c} {
+			for _, n := range w.has() {
+				if err := w.commit(n, 10); err != nil {
+					t.Errorf("%s commits in %d: %v", w.id, n, err)
+				}
+			}
+		}
+	})
+}
+
+// Another process joins under the same id: the older one ends and says so.
+func TestSameIDReplaces(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 2)
+		old := s.join("a")
+		s.settled(time.Second, old)
+		n := old.has()[0]
+		replacement := s.join("a")
+		s.settled(time.Second, replacement)
+		if err := old.commit(n, 1); !errors.Is(err, errNotOwner) {
+			t.Errorf("the older one commits: %v", err)
+		}
+		<-old.member.Done()
+		if err := old.member.Err(); !errors.Is(err, cohort.ErrReplaced) {
+			t.Errorf("it ended with %v", err)
+		}
+		if err := replacement.commit(n, 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestJoinRefusesWhatMakesNoSense(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 2)
+		nc := lab.Connect(t, s.server.NewLink())
+		flaps := cohort.Worker()
+		flaps.Timeout = time.Second
+		for _, c := range []struct {
+			config cohort.Config
+			want   error
+		}{
+			{cohort.Config{ID: "a", Partitions: 2}, cohort.ErrConfig},
+			{cohort.Config{Group: "g", Partitions: 2}, cohort.ErrConfig},
+			{cohort.Config{Group: "g", ID: "a", Partitions: -1}, cohort.ErrConfig},
+			{cohort.Config{Group: "g", ID: "a", Partitions: 4096}, cohort.ErrConfig},
+			{cohort.Config{Group: "g", ID: "a", Partitions: 2, Weight: -1}, cohort.ErrConfig},
+			{cohort.Config{Group: "g", ID: "a", Partitions: 2, Prefix: "No.Prefix"}, cohort.ErrConfig},
+			{cohort.Config{Group: "g", ID: "a", Partitions: 2, Timing: flaps}, cohort.ErrConfig},
+			{cohort.Config{Group: "g", ID: "a"}, cohort.ErrNoGroup},
+		} {
+			if _, err := cohort.Join(t.Context(), nc, c.config); !errors.Is(err, c.want) {
+				t.Errorf("%+v: %v, want %v", c.config, err, c.want)
+			}
+		}
+		s.join("a")
+		other := cohort.Worker()
+		other.Hold = time.Minute
+		for _, c := range []cohort.Config{{Group: "orders", ID: "b", Partitions: 3}, {Group: "orders", ID: "b", Timing: other}} {
+			if _, err := cohort.Join(t.Context(), nc, c); !errors.Is(err, cohort.ErrDiffers) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+		s.joinAs(cohort.Config{Group: "orders", ID: "b"}) // takes what is there
+	})
+}
+
+// The reasons are kept apart in the metrics, which go with the member.
+func TestMetrics(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 6)
+		registry := prometheus.NewPedanticRegistry()
+		watched := s.config("a")
+		watched.Registerer = registry
+		a := s.joinAs(watched)
+		s.settled(time.Second, a)
+		b, c := s.join("b"), s.join("c")
+		s.settled(time.Second, a, b, c)
+		if err := a.commit(a.has()[0], 1); err != nil {
+			t.Fatal(err)
+		}
+		a.commit(b.has()[0], 1)
+		b.kill()
+		if err := c.member.Retire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settled(12*time.Second, a)
+		time.Sleep(time.Second)
+		for name, want := range map[string]float64{
+			`rollcall_cohort_departures_total reason=timeout state=expired`: 1,
+			`rollcall_cohort_departures_total reason=final state=left`:      1,
+			`rollcall_cohort_moves_total reason=expired`:                    3, // one of them had been c's
+			`rollcall_cohort_moves_total reason=left`:                       2,
+			`rollcall_cohort_commits_total result=stored`:                   1,
+			`rollcall_cohort_commits_total result=not_owner`:                1,
+			`rollcall_cohort_members state=healthy`:                         1,
+			`rollcall_cohort_partitions`:                                    6,
+			`rollcall_cohort_coordinates`:                                   1,
+			`rollcall_cohort_unowned_partitions`:                            0,
+		} {
+			if got := metric(t, registry, name); got != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+		}
+		if err := a.member.Leave(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if families, _ := registry.Gather(); len(families) > 0 {
+			t.Errorf("%d metrics are left", len(families))
+		}
+	})
+}
+
+// metric reads one by its name and the labels that are not the member's.
+func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			text := f.GetName()
+			for _, l := range m.Label {
+				if l.GetName() != "group" && l.GetName() != "member" {
+					text += " " + l.GetName() + "=" + l.GetValue()
+				}
+			}
+			if text == name {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Errorf("no metric %s", name)
+	return -1
+}

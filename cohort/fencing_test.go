@@ -186,13 +186,15 @@ func chaos(t *testing.T, seed uint64) *recorder {
 	s.timing.Release = 2 * time.Second
 	r := new(recorder)
 	workers := make([]*worker, 4)
-	clients := 0
+	var all []*worker // the replaced ones too
+	var toil sync.WaitGroup
 	start := func(i int) {
-		cfg := cohort.WithHooks(s.config(fmt.Sprint("w", i)), nil, r.begin(clients))
-		clients++
+		cfg := cohort.WithHooks(s.config(fmt.Sprint("w", i)), nil, r.begin(len(all)))
 		workers[i] = s.joinAs(cfg)
-		workers[i].greedy = random.IntN(3) == 0
-		workers[i].toil(r)
+		workers[i].greedy.Store(random.IntN(3) == 0)
+		all = append(all, workers[i])
+		w := workers[i]
+		toil.Go(func() { w.toil(r) })
 	}
 	pause := func(least, spread time.Duration) {
 		time.Sleep((least + time.Duration(random.Int64N(int64(spread)))).Truncate(time.Millisecond))
@@ -244,25 +246,24 @@ func chaos(t *testing.T, seed uint64) *recorder {
 		}
 		pause(0, 2*time.Second)
 	}
-	for _, w := range workers {
+	for _, w := range all {
 		w.kill()
 	}
+	toil.Wait()
 	return r
 }
 
 // toil commits in every partition that the worker believes to have. What it has not heard of yet is
 // what the fence is for.
 func (w *worker) toil(r *recorder) {
-	go func() {
-		for {
-			select {
-			case <-w.member.Done():
-				return
-			case <-time.After(300 * time.Millisecond):
-			}
-			for _, n := range w.has() {
-				w.commit(n, r.tick())
-			}
+	for {
+		select {
+		case <-w.member.Done():
+			return
+		case <-time.After(300 * time.Millisecond):
 		}
-	}()
+		for _, n := range w.has() {
+			w.commit(n, r.tick())
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,10 +41,11 @@ type worker struct {
 	crash  context.CancelFunc
 	ended  chan struct{} // the reader of assignments has ended
 
+	greedy atomic.Bool // does not release what it is asked for
+
 	mu          sync.Mutex
 	now         cohort.Assignment
 	assignments int
-	greedy      bool // does not release what it is asked for
 }
 
 func (s *scene) config(id string) cohort.Config {
@@ -89,10 +91,9 @@ func (w *worker) work() {
 		w.mu.Lock()
 		w.now = a
 		w.assignments++
-		greedy := w.greedy
 		w.mu.Unlock()
 		for _, n := range a.Asked {
-			if !greedy {
+			if !w.greedy.Load() {
 				w.member.Release(n)
 			}
 		}

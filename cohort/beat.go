@@ -23,9 +23,10 @@ const (
 	lastPause  = 2 * time.Second
 )
 
-// recordTTL ends the records of a group of which nobody is left. It is far above the timeout,
-// since the store's expiry can hit a record that was renewed at the last moment.
-func recordTTL(t Timing) time.Duration { return max(10*t.Timeout, time.Minute).Truncate(time.Second) }
+// recordTTL ends the records of a group of which nobody is left. It is far above the timeout, since
+// the store's expiry can hit a record that was renewed at the last moment, and above an outage of the
+// store, at whose end it would expire everybody.
+func recordTTL(t Timing) time.Duration { return max(10*t.Timeout, 24*time.Hour).Truncate(time.Second) }
 
 // beat says at every heartbeat, and whenever the record has changed, that the member lives. It
 // is the only one who writes its record after [Join].

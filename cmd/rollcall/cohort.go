@@ -110,6 +110,7 @@ func (c *cohortLsCmd) Run(ctx context.Context, std console) error {
 			}
 			continue
 		}
+		asOf(std, name, v)
 		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%d\n", name, line.members(), line.Partitions, line.Unowned, dash(line.Coordinator), line.Generation)
 	}
 	return table.Flush()
@@ -173,6 +174,7 @@ func (c *cohortShowCmd) Run(ctx context.Context, std console) error {
 				Parts map[int]subjects.CohortPart `json:"parts"`
 			}{c.Group, v, parts})
 		}
+		asOf(std, c.Group, v)
 		printGroup(std.out, c.Group, v)
 		printMembers(std.out, v)
 		printPartitions(std.out, v, parts)
@@ -184,6 +186,13 @@ func printGroup(out io.Writer, name string, v cohort.View) {
 	t := v.Timing
 	fmt.Fprintf(out, "group %s, generation %d, coordinated by %s, as of %s\n", name, v.Generation, dash(v.Coordinator), v.At.Local().Format(timeLayout))
 	fmt.Fprintf(out, "heartbeat %s, dead after %s, held for %s after a goodbye\n\n", t.Heartbeat, t.Timeout, t.Hold)
+}
+
+// asOf warns of a group in which time stands still.
+func asOf(std console, name string, v cohort.View) {
+	if silent := time.Since(v.At); silent > 2*v.Timing.Timeout {
+		fmt.Fprintf(std.err, "nobody has coordinated %s for %s: what is shown is as it was then\n", name, silent.Round(time.Second))
+	}
 }
 
 func printMembers(out io.Writer, v cohort.View) {

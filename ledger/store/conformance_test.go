@@ -34,6 +34,7 @@ func conformance(t *testing.T, fresh func(t *testing.T) Store) {
 		"checkpoints":                 testCheckpoints,
 		"readers at the same time":    testOvertaking,
 		"totals of a batch":           testTotals,
+		"totals after a release":      testTotalsAfterRelease,
 		"refused again":               testRefusedAgain,
 		"intervals":                   testIntervals,
 		"quarantine":                  testQuarantine,
@@ -318,6 +319,33 @@ func testTotals(t *testing.T, s Store) {
 	apply(t, s, Batch{Definition: "a", Daily: []Total{total("UTC", "ann", 3, 1), total("UTC", "eve", 3, 2)}})
 	if got := all(t, s.Daily(t.Context(), DailyKey{"a", "UTC", ledger.Connected}, 0, 9)); !slices.Equal(got, []Daily{{"eve", 3, 2, 3}}) {
 		t.Errorf("after ann was forgotten: %+v", got)
+	}
+}
+
+// Whoever follows a fabric does not know that a session which it has refused was released.
+func testTotalsAfterRelease(t *testing.T, s Store) {
+	define(t, s, "a")
+	key := DailyKey{"a", "UTC", ledger.Connected}
+	long := session("1", "ann", 4, 100) // of 20 ms
+	withdrawn := long
+	withdrawn.Intervals = nil
+	total := func(user string, union int64) Total {
+		return Total{"UTC", ledger.Connected, Daily{user, 0, union, union}}
+	}
+	apply(t, s, Batch{
+		Definition: "a", Sessions: []ledger.Session{withdrawn, session("2", "ann", 1, 200), session("3", "bob", 1, 200)},
+		Rejected: []ledger.Rejected{{Rule: ledger.RuleLimit, Whole: &long}}, Daily: []Total{total("ann", 20), total("bob", 20)},
+	})
+	if _, err := s.Release(t.Context(), all(t, s.Quarantined(t.Context(), QuarantineQuery{}))[0].ID, time.UnixMilli(1)); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, Batch{
+		Definition: "a", Sessions: []ledger.Session{session("4", "ann", 1, 300), session("5", "bob", 1, 300)},
+		Daily: []Total{total("ann", 40), total("bob", 40)},
+	})
+	want := []Daily{{"ann", 0, 60, 60}, {"bob", 0, 40, 40}}
+	if got := all(t, s.Daily(t.Context(), key, 0, 9)); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 

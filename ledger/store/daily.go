@@ -77,6 +77,13 @@ func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, 
 
 // putTotals writes the totals of a batch; of several of one day the last counts.
 func (s *SQL) putTotals(ctx context.Context, tx *sql.Tx, definition string, totals []Total) error {
+	if len(totals) == 0 {
+		return nil
+	}
+	totals, err := s.corrected(ctx, tx, definition, totals)
+	if err != nil {
+		return err
+	}
 	keys := map[DailyKey]bool{}
 	for rows := range slices.Chunk(distinct(totals), chunk) {
 		var args []any
@@ -102,6 +109,34 @@ func (s *SQL) putTotals(ctx context.Context, tx *sql.Tx, definition string, tota
 		}
 	}
 	return nil
+}
+
+// corrected computes the totals of users again of whom a session was released: whoever
+// made the totals knows it as refused.
+func (s *SQL) corrected(ctx context.Context, tx *sql.Tx, definition string, totals []Total) ([]Total, error) {
+	rows, err := tx.QueryContext(ctx, s.q("select distinct user_id from quarantine where definition = ? and released <> 0 and revision > 0"), definition)
+	if err != nil {
+		return nil, err
+	}
+	users, err := collect[string](rows)
+	if err != nil || len(users) == 0 {
+		return totals, err
+	}
+	var rest []Total
+	for _, t := range totals {
+		if !slices.Contains(users, storable(t.User)) {
+			rest = append(rest, t)
+			continue
+		}
+		z, err := s.zones.Load(t.Zone)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.refreshUser(ctx, tx, DailyKey{definition, t.Zone, t.Measure}, z, storable(t.User), t.Date, t.Date+1); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
 }
 
 // distinct is the last total of every day, sorted as [newest] does with sessions.

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -365,4 +366,43 @@ func (r *reaper) run() {
 			time.Sleep(2 * time.Minute)
 		}
 	}
+}
+
+// TestLedgerForgets: who was forgotten while the ledger runs is in no checkpoint any more,
+// whether the user has left long ago or is still there.
+func TestLedgerForgets(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		f := e2e.New(t, e2e.Options{Shards: 1})
+		f.StartKeeper()
+		s := openLedger(t)
+		f.StartLedger(&e2e.Database{Store: s}, liveConfig)
+		e := f.StartEdge("g1")
+		for _, user := range []string{"Ann-Who-Stays", "Bob-Who-Leaves", "Cid-Whom-All-Remember"} {
+			f.Connect(e, user, "phone")
+		}
+		bob := f.Connect(e, "Bob-Who-Leaves", "tablet")
+		f.At(10 * time.Minute)
+		bob.Close()
+		f.At(20 * time.Minute)
+		for _, user := range []string{"Ann-Who-Stays", "Bob-Who-Leaves"} {
+			if _, err := s.Forget(t.Context(), user, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.At(30 * time.Minute)
+		c, err := s.Checkpoint(t.Context(), "1", f.Names.LogStream(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for user, want := range map[string]bool{"Ann-Who-Stays": false, "Bob-Who-Leaves": false, "Cid-Whom-All-Remember": true} {
+			if bytes.Contains(c.Body, []byte(user)) != want {
+				t.Errorf("%s is in the checkpoint: %v", user, !want)
+			}
+		}
+		kept := stored(t, s, "1")
+		if len(kept.rows) != 1 {
+			t.Errorf("rows of %d sessions", len(kept.rows))
+		}
+		mustAddUp(t, s, "1", liveConfig.Zones...)
+	})
 }

@@ -26,7 +26,8 @@ type books struct {
 	decoder    *raw.Decoder
 	builder    *session.Builder
 	boards     []board
-	opened     bool // the boards know the stored rows of their day
+	opened     bool            // the boards know the stored rows of their day
+	gone       map[string]bool // users who were forgotten, as far as they came along
 
 	position raw.Position
 	revision int64 // of the newest checkpoint
@@ -77,10 +78,55 @@ func (k *books) config() session.Config {
 
 func (k *books) begin(names subjects.Names, b *session.Builder, zones []zone) {
 	k.builder = b
-	k.decoder = raw.New(names, k.definition.Lateness, raw.Into(b, k.reject))
+	k.decoder = raw.New(names, k.definition.Lateness, sink{raw.Into(b, k.reject), k})
 	for _, z := range zones {
 		k.boards = append(k.boards, board{z, union.New(z.Zone, func(r ledger.Rejected) { k.broken = true; k.reject(r) })})
 	}
+}
+
+// A sink leaves out who was forgotten.
+type sink struct {
+	raw.Sink
+	*books
+}
+
+// Event implements raw.Sink.
+func (s sink) Event(e ledger.Event) {
+	if !s.gone[e.User] {
+		s.Sink.Event(e)
+	}
+}
+
+// Beat implements raw.Sink.
+func (s sink) Beat(c *raw.Conn, at int64, flags uint8) {
+	if len(s.gone) == 0 || !s.gone[c.User] {
+		s.Sink.Beat(c, at, flags)
+	}
+}
+
+// Reject implements raw.Sink.
+func (s sink) Reject(r ledger.Rejected) { s.Sink.Reject(r) }
+
+// forget takes users out who were forgotten; the checkpoints must not keep their names.
+func (k *books) forget(forgotten func(user string) (bool, error)) error {
+	k.gone = make(map[string]bool)
+	known := make(map[string]bool)
+	var failed error
+	gone := func(user string) bool {
+		is, asked := known[user]
+		if !asked && failed == nil {
+			is, failed = forgotten(user)
+			known[user] = is
+		}
+		if is {
+			k.gone[user] = true
+		}
+		return is
+	}
+	k.builder.Forget(gone)
+	k.decoder.Forget(gone)
+	k.changed = k.changed || len(k.gone) > 0
+	return failed
 }
 
 // clear forgets what waited to be stored.

@@ -108,6 +108,9 @@ func (c *clerk) apply(ctx context.Context, b store.Batch) error {
 		switch {
 		case err == nil:
 			c.metrics.count(c.label, b, done)
+			if n, err := c.Ledger.store.Forgets(ctx); err == nil && n != c.forgets {
+				return errForgotten
+			}
 			return nil
 		case errors.Is(err, store.ErrOvertaken):
 			return err

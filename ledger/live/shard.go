@@ -39,6 +39,7 @@ type shard struct {
 	asks    chan chan<- figures
 	keeping atomic.Bool // somebody takes what asks
 	reset   bool        // what the checkpoint knows was lost
+	forgets int64       // users who were forgotten when the books were opened
 }
 
 func newShard(l *Ledger, f fabric.Fabric, number int) *shard {
@@ -58,6 +59,8 @@ func (s *shard) run(ctx context.Context) error {
 			return ctx.Err()
 		case errors.Is(err, store.ErrDefinition):
 			return err
+		case errors.Is(err, errForgotten):
+			continue
 		case errors.Is(err, store.ErrOvertaken):
 			s.metrics.overtook.WithLabelValues(s.label).Inc()
 			s.log.Warn("another ledger follows this shard; standing by until it stops", "patience", s.cfg.Patience)
@@ -141,7 +144,7 @@ func (s *shard) load(ctx context.Context) (*books, error) {
 		k, err := restore(s.fabric.Names, s.cfg, s.zones, checkpoint)
 		if err == nil {
 			s.log.Info("going on", "log", k.position.Log, "beats", k.position.Beats, "sessions", k.builder.Sessions())
-			return k, nil
+			return k, s.forget(ctx, k)
 		}
 		s.rebuild("the checkpoint cannot be used", err)
 	}
@@ -150,8 +153,19 @@ func (s *shard) load(ctx context.Context) (*books, error) {
 		return nil, err
 	}
 	k.revision = checkpoint.Revision
-	return k, nil
+	return k, s.forget(ctx, k)
 }
+
+// forget notes how many users were forgotten, and takes them out of the books.
+func (s *shard) forget(ctx context.Context, k *books) (err error) {
+	if s.forgets, err = s.store.Forgets(ctx); err != nil || s.forgets == 0 {
+		return err
+	}
+	return k.forget(func(user string) (bool, error) { return s.store.Forgotten(ctx, user) })
+}
+
+// errForgotten ends books that may name a user who was forgotten meanwhile.
+var errForgotten = errors.New("live: a user was forgotten")
 
 // stored are the shard's rows that have an instant within bounds.
 func (s *shard) stored(ctx context.Context) func(interval.Interval) ([]ledger.Session, error) {

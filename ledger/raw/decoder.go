@@ -304,6 +304,7 @@ func (d *Decoder) beats(m Message, edge string) {
 		}
 		at := base + int64(b.Offset)
 		switch {
+		case c != nil && c.User == "": // forgotten
 		case c == nil:
 			r.waiting[number] = append(r.waiting[number], wait{at, now, b.Flags, m.Seq})
 		case now-at > d.lateness:
@@ -370,6 +371,17 @@ func (d *Decoder) Flush() {
 			d.orphans(r, number, list)
 		}
 		clear(r.waiting)
+	}
+}
+
+// Forget has the connections of users be nobody's: nothing more is told of them.
+func (d *Decoder) Forget(gone func(user string) bool) {
+	for _, r := range d.runs {
+		for _, s := range r.conns {
+			if c := s.conn; c.User != "" && gone(c.User) {
+				*c = Conn{ended: true, last: c.last, listed: c.listed}
+			}
+		}
 	}
 }
 

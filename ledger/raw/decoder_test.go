@@ -225,3 +225,29 @@ type noting struct {
 func (n noting) Event(e ledger.Event)                    { n.note(); n.Sink.Event(e) }
 func (n noting) Beat(c *raw.Conn, at int64, flags uint8) { n.note(); n.Sink.Beat(c, at, flags) }
 func (n noting) Reject(r ledger.Rejected)                { n.note(); n.Sink.Reject(r) }
+
+// Nothing more is told of whoever was forgotten, also after a restart, and others go on.
+func TestForget(t *testing.T) {
+	s := newScene(t)
+	bob := of(wire.Kind_KIND_OPEN, 1, 2, 1)
+	bob.User = "bob"
+	s.frame(1, 7, entry(wire.Kind_KIND_HELLO, 1), of(wire.Kind_KIND_OPEN, 1, 1, 1), bob)
+	s.decoder.Forget(func(user string) bool { return user != "bob" })
+	data, err := s.decoder.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.decoder = raw.New(s.names, time.Hour, s.tape)
+	if err := s.decoder.Restore(data); err != nil {
+		t.Fatal(err)
+	}
+	s.events = nil
+	s.beats(30, 7, 1, 25)
+	s.beats(30, 7, 2, 26)
+	s.frame(40, 7, of(wire.Kind_KIND_CLOSE, 40, 1, 1))
+	s.frame(2*3600, 8, entry(wire.Kind_KIND_HELLO, 7200))
+	s.said([2]int64{int64(ledger.KindBeat), 26}, [2]int64{int64(ledger.KindTimeout), 7200})
+	if len(s.rejected) > 0 {
+		t.Errorf("in quarantine: %+v", s.rejected)
+	}
+}

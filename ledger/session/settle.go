@@ -152,6 +152,17 @@ func (b *Builder) event(s *session, e entry) ledger.Event {
 	return event
 }
 
+// Forget drops the sessions of users, without a word on them.
+func (b *Builder) Forget(gone func(user string) bool) {
+	for k, s := range b.sessions {
+		if gone(k.user) {
+			s.gone = true
+			delete(b.sessions, k)
+		}
+	}
+	b.dirty = slices.DeleteFunc(b.dirty, func(s *session) bool { return s.gone })
+}
+
 // finish hands out a final row and says what is wrong with it.
 func (b *Builder) finish(s *session, certain bool) {
 	row, claims, rule := b.judge(s, s.state, certain)

@@ -516,6 +516,9 @@ func testForget(t *testing.T, s Store) {
 	if n, err := s.Forget(t.Context(), "ann", at); n != 0 || err != nil {
 		t.Errorf("again: %d, %v", n, err)
 	}
+	if n, err := s.Forgets(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d users, %v", n, err)
+	}
 	// A later import does not bring the user back, not even a newer revision.
 	batch.Sessions[0].Revision = 9
 	if done := apply(t, s, batch); done != (Applied{Forgotten: 2}) {

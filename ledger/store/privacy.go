@@ -44,6 +44,12 @@ func (s *SQL) Forgotten(ctx context.Context, user string) (bool, error) {
 	return is, wrap("forgotten", err)
 }
 
+// Forgets implements Store.
+func (s *SQL) Forgets(ctx context.Context) (n int64, err error) {
+	err = s.db.QueryRowContext(ctx, "select count(*) from forgotten").Scan(&n)
+	return n, wrap("forgets", err)
+}
+
 // Forget implements Store. What the audit says of the user stays, under the hash.
 func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions int64, err error) {
 	err = s.transact(ctx, func(tx *sql.Tx) error {

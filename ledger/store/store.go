@@ -69,6 +69,9 @@ type Store interface {
 	Forget(ctx context.Context, user string, at time.Time) (int64, error)
 	// Forgotten says whether a user was forgotten.
 	Forgotten(ctx context.Context, user string) (bool, error)
+	// Forgets is how many users were forgotten. Whoever keeps names elsewhere, such as in
+	// checkpoints, looks at them again when it has changed.
+	Forgets(ctx context.Context) (int64, error)
 
 	// Prune removes what ended before an instant, and says how many rows.
 	Prune(ctx context.Context, kind Kind, before time.Time) (int64, error)

@@ -199,7 +199,7 @@ func TestLedgerOfACutEdge(t *testing.T) {
 }
 
 // cutEdge is half an hour of twenty devices, amid which their edge is cut off for ten
-// minutes.
+// minutes, and of a user who comes back with another one.
 func cutEdge(f *e2e.Fabric) {
 	begin := f.Now()
 	at := func(d time.Duration) { f.At(begin + d) }
@@ -208,6 +208,9 @@ func cutEdge(f *e2e.Fabric) {
 	for i := range 20 {
 		devices = append(devices, f.Connect(e, fmt.Sprintf("u%02d", i), "phone"))
 	}
+	twice := f.Connect(e, "twice", "phone")
+	at(4 * time.Minute)
+	twice.Close()
 	at(5 * time.Minute)
 	e.Link.Cut()
 	at(8 * time.Minute)
@@ -226,6 +229,8 @@ func cutEdge(f *e2e.Fabric) {
 	devices = append(devices, f.Connect(e, "late", "phone"))
 	at(15 * time.Minute)
 	e.Link.Heal()
+	at(20 * time.Minute)
+	devices = append(devices, f.Connect(e, "twice", "tablet"))
 	at(30 * time.Minute)
 	for _, d := range devices {
 		d.Close()
@@ -234,12 +239,16 @@ func cutEdge(f *e2e.Fabric) {
 
 func checkCutEdge(k *books) {
 	k.t.Helper()
-	if len(k.rows) != 21 || len(k.rejected) > 0 {
+	if len(k.rows) != 23 || len(k.rejected) > 0 {
 		k.t.Errorf("%d sessions, in quarantine: %v", len(k.rows), k.rejected)
 	}
 	for _, s := range k.rows {
 		set, want := s.Intervals[ledger.Connected], 29*time.Minute
 		switch {
+		case s.Device == "tablet":
+			want = 9 * time.Minute
+		case s.User == "twice":
+			want = 3 * time.Minute
 		case s.User < "u06":
 			want = 7 * time.Minute
 		case s.User == "late":

@@ -142,7 +142,7 @@ func TestLedgerUnderAnotherDefinition(t *testing.T) {
 		for _, version := range []string{"1", "2"} {
 			mustAddUp(t, s, version, liveConfig.Zones...)
 		}
-		if len(before.rows) != 21 || len(kept.rows) != 42 {
+		if len(before.rows) != 23 || len(kept.rows) != 46 {
 			t.Errorf("%d sessions under the old definition, %d under the new", len(before.rows), len(kept.rows))
 		}
 	})

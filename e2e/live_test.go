@@ -119,6 +119,32 @@ func TestTwoLedgers(t *testing.T) {
 	})
 }
 
+// TestLedgerGoesOnWithADay: the totals of a day know the sessions that were final before
+// the ledger was started again.
+func TestLedgerGoesOnWithADay(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		f := e2e.New(t, e2e.Options{Shards: 1})
+		f.StartKeeper()
+		s := openLedger(t)
+		first := f.StartLedger(&e2e.Database{Store: s}, liveConfig)
+		e := f.StartEdge("g1")
+		for i, device := range []string{"phone", "tablet"} {
+			d := f.Connect(e, "ann", device)
+			f.At(f.Now() + 10*time.Minute)
+			d.Close()
+			settle(f)
+			if i == 0 {
+				first.Kill()
+				f.StartLedger(&e2e.Database{Store: s}, liveConfig)
+			}
+		}
+		mustAddUp(t, s, "1", liveConfig.Zones...)
+		if n := len(stored(t, s, "1").rows); n != 2 {
+			t.Errorf("%d sessions", n)
+		}
+	})
+}
+
 // TestLedgerUnderAnotherDefinition: a ledger that is started with other rules reads the
 // streams again; the old figures stay beside the new ones.
 func TestLedgerUnderAnotherDefinition(t *testing.T) {

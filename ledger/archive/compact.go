@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -52,13 +53,13 @@ var errOvertaken = errors.New("archive: overtaken")
 func mergeable(m *manifest) []filed {
 	through := m.through()
 	var group []filed
-	for _, f := range append(m.table(eventsTable), filed{}) {
-		if len(group) > 0 && (f.Stored != group[0].Stored || f.Hour != group[0].Hour) {
+	for _, f := range append(append(m.table(eventsTable), m.table(rejectedTable)...), filed{}) {
+		if len(group) > 0 && (f.Table != group[0].Table || f.Stored != group[0].Stored || f.Hour != group[0].Hour) {
 			if len(group) > 1 {
-				slices.SortStableFunc(group, func(a, b filed) int { return int(a.Bytes/1024 - b.Bytes/1024) })
+				slices.SortStableFunc(group, func(a, b filed) int { return cmp.Compare(a.Bytes, b.Bytes) })
 				return group[:min(len(group), fanIn)]
 			}
-			group = group[:0]
+			group = nil
 		}
 		if f.Rows > 0 && f.Bytes < largest && f.Stored+hour <= through {
 			group = append(group, f)
@@ -67,17 +68,38 @@ func mergeable(m *manifest) []filed {
 	return nil
 }
 
-// merge writes the rows of sorted files of the same hours into one.
+// merge writes the rows of files of a table and the same hours into one.
 func (p place) merge(ctx context.Context, files []filed) (filed, error) {
-	out, err := newOutput[row](p, eventsTable, files[0].Hour, files[0].Stored, "merged")
+	if files[0].Table == rejectedTable {
+		return mergeBy(p, files, p.mergeRefusals)
+	}
+	return mergeBy(p, files, func(out *output[row], files []filed) error { return p.mergeInto(ctx, out, files) })
+}
+
+func mergeBy[T any](p place, files []filed, rows func(*output[T], []filed) error) (filed, error) {
+	out, err := newOutput[T](p, files[0].Table, files[0].Hour, files[0].Stored, "merged")
 	if err != nil {
 		return filed{}, err
 	}
-	err = p.mergeInto(ctx, out, files)
+	err = rows(out, files)
 	f, endErr := out.end()
 	return f, errors.Join(err, endErr)
 }
 
+func (p place) mergeRefusals(out *output[refusal], files []filed) error {
+	for _, f := range files {
+		rows, err := p.refusals(f)
+		if err == nil {
+			err = out.write(rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeInto merges sorted files.
 func (p place) mergeInto(ctx context.Context, out *output[row], files []filed) (err error) {
 	var heads heads
 	defer func() {

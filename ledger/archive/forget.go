@@ -22,6 +22,14 @@ const atOnce = 64
 //
 // Doing it again goes on where a process was killed.
 func (a *Archive) Forget(ctx context.Context, user string) (events int64, err error) {
+	if events, err = a.cutAll(ctx, user); err != nil {
+		return events, err
+	}
+	return events, a.vanish(ctx)
+}
+
+// cutAll replaces the files that hold a user. Nobody may commit events meanwhile.
+func (a *Archive) cutAll(ctx context.Context, user string) (events int64, err error) {
 	lock, err := a.lock(ctx, manifestLock, filelock.Exclusive)
 	if err != nil {
 		return 0, wrap("forget", err)
@@ -38,27 +46,28 @@ func (a *Archive) Forget(ctx context.Context, user string) (events int64, err er
 	}
 	var old, cut []filed
 	for i, f := range files {
-		g, changed, err := a.cut(ctx, f, user)
+		left, changed, err := a.cut(ctx, f, user)
 		if err != nil {
 			a.discard(cut...)
 			return events, err
 		}
 		if changed {
-			old, cut = append(old, f), append(cut, g)
+			old, cut = append(old, f), append(cut, left)
 		}
-		if len(old) == atOnce || i == len(files)-1 && len(old) > 0 {
-			if err := a.exchange(ctx, old, cut); err != nil {
-				return events, err
-			}
-			for i := range old {
-				if old[i].Table == eventsTable {
-					events += old[i].Rows - cut[i].Rows
-				}
-			}
-			old, cut = old[:0], cut[:0]
+		if len(old) < atOnce && i < len(files)-1 || len(old) == 0 {
+			continue
 		}
+		if err := a.exchange(ctx, old, cut); err != nil {
+			return events, err
+		}
+		for i := range old {
+			if old[i].Table == eventsTable {
+				events += old[i].Rows - cut[i].Rows
+			}
+		}
+		old, cut = nil, nil
 	}
-	return events, a.vanish(ctx)
+	return events, nil
 }
 
 // exchange replaces files by what is left of them.
@@ -185,12 +194,7 @@ func (a *Archive) cutRefusals(f filed, user string) (left filed, changed bool, e
 // Prune removes the hours that ended before an instant, and says how many events and
 // refusals these had.
 func (a *Archive) Prune(ctx context.Context, before time.Time) (rows int64, err error) {
-	lock, err := a.lock(ctx, manifestLock, filelock.Exclusive)
-	if err != nil {
-		return 0, wrap("prune", err)
-	}
-	defer lock.Release()
-	err = a.updateLocked(ctx, func(m *manifest) error {
+	err = a.update(ctx, func(m *manifest) error {
 		var old []filed
 		for _, f := range m.Files {
 			if f.Hour+hour <= before.UnixMilli() {

@@ -18,8 +18,8 @@ type Config struct {
 	Dir string // of the archive; made if missing
 	// Device makes a pseudonym of a device id; required.
 	Device func(id string) string
-	// Forgotten says whether a user was forgotten; nil for nobody. Answers are kept until
-	// somebody is forgotten in the archive too.
+	// Forgotten says whether a user was forgotten; nil for nobody. Answers are kept, until
+	// somebody is forgotten in the archive too: so do that last.
 	Forgotten func(ctx context.Context, user string) (bool, error)
 	// Horizon is how long connections that have ended are remembered, so that heartbeats
 	// that come late are still theirs. It should be above every lateness that the events
@@ -42,6 +42,7 @@ const (
 	defaultEvery   = 5 * time.Minute
 
 	maxRefused = 8 << 20 // bytes of what could not be read, in memory
+	maxUsers   = 1 << 20 // answers that are kept
 )
 
 // ErrConfig is a configuration that makes no sense; the wrapping says why.
@@ -136,6 +137,9 @@ func (w *Writer) forgotten(ctx context.Context, user string) bool {
 		var err error
 		if left, err = w.cfg.Forgotten(ctx, user); err != nil {
 			w.err = errors.Join(w.err, fmt.Errorf("archive: whether a user was forgotten: %w", err))
+		}
+		if len(w.users) == maxUsers {
+			clear(w.users)
 		}
 		w.users[user] = left
 	}

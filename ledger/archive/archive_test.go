@@ -350,7 +350,7 @@ func TestFallenBits(t *testing.T) {
 	m, _ := w.load()
 	a, _ := Open(cfg.Dir)
 	rnd, found := rand.New(rand.NewPCG(3, 3)), 0
-	for range 150 {
+	for range 60 {
 		files := m.table(eventsTable)
 		path := w.path(files[rnd.IntN(len(files))].Name)
 		whole, err := os.ReadFile(path)

@@ -21,7 +21,11 @@ func (h *history) behind(p raw.Position) (rest []raw.Message) {
 // However the events are batched, and wherever the process is started again, the archive
 // holds what the streams tell, once.
 func TestTheArchiveIsWhatTheStreamsTell(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
 		h := random(t, seed, 150)
 		dir, rnd := t.TempDir(), rand.New(rand.NewPCG(seed, 1))
 		cfg := config(dir)
@@ -56,7 +60,7 @@ func TestTheArchiveIsWhatTheStreamsTell(t *testing.T) {
 // Under a lateness, the archive says what those have who read the streams under it.
 func TestUnder(t *testing.T) {
 	late := 0
-	for seed := range uint64(10) {
+	for seed := range uint64(5) {
 		h := random(t, seed, 150)
 		cfg := config(t.TempDir())
 		w := newWriter(t, h, cfg)

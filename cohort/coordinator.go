@@ -115,7 +115,7 @@ func (t *term) take(ctx context.Context, b feed.Batch) error {
 		}
 	}
 	t.loaded = t.loaded || b.Pending == 0
-	if t.loaded && t.pending == 0 {
+	if t.loaded && t.pending == 0 && t.machine.Changed() {
 		t.metrics.show(t.machine.View())
 		t.decide(ctx)
 		t.askForTick()

@@ -2,6 +2,7 @@ package cohort_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -41,6 +42,36 @@ func TestMembersShareAndHandOver(t *testing.T) {
 				}
 			}
 			w.mu.Unlock()
+		}
+	})
+}
+
+// The coordinator retires: what it had is owned by others within a second, and somebody coordinates.
+func TestCoordinatorRetires(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 12)
+		workers := make(map[string]*worker)
+		everybody := func() []*worker { return slices.Collect(maps.Values(workers)) }
+		for _, id := range []string{"a", "b", "c"} {
+			workers[id] = s.join(id)
+		}
+		s.settled(2*time.Second, everybody()...)
+		w := s.watch()
+		for range 3 {
+			view, err := w.group.View(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := view.Coordinator
+			began := time.Now()
+			if err := workers[id].member.Retire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			delete(workers, id)
+			s.settled(time.Second, everybody()...)
+			t.Logf("%s: owned by others after %s", id, time.Since(began))
+			workers[id] = s.join(id)
+			s.settled(time.Second, everybody()...)
 		}
 	})
 }

@@ -122,7 +122,6 @@ func TestGoodbyeAndExpiryAreKeptApart(t *testing.T) {
 			t.Errorf("goodbye moved %v", m)
 		}
 
-		began = time.Now()
 		if err := c.member.Retire(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -71,66 +71,47 @@ func newAssigner(current []string, seats []Seat, pinned map[int]string) *assigne
 	return a
 }
 
-// share sets the quotas. A seat whose hands are tied is set first; the others share what that
-// leaves, which can tie further hands.
+// share sets the quotas: first of those whose hands are tied whatever the others have, then of the
+// rest. Nothing but stickiness depends on where partitions are now, so that an assignment is not
+// assigned anew.
 func (a *assigner) share() {
-	free := make([]int, 0, len(a.seats))
-	left := len(a.now)
+	left, total := len(a.now), 0
 	for i, s := range a.seats {
-		if s.Weight > 0 {
-			free = append(free, i)
-		} else {
+		if total += s.Weight; s.Weight == 0 {
 			a.quota[i] = a.pins[i]
-			left -= a.pins[i]
+			left -= a.quota[i]
 		}
 	}
-	for {
+	var free []int
+	shared := left
+	for i, s := range a.seats {
+		switch {
+		case s.Weight == 0:
+		case s.Frozen:
+			up := (shared*s.Weight + total - 1) / total
+			a.quota[i] = max(a.pins[i], min(a.owned[i], up))
+			left -= a.quota[i]
+		default:
+			free = append(free, i)
+		}
+	}
+	for tied := true; tied; {
 		a.shareAmong(free, left)
-		tied := func(i int) bool {
-			return a.pins[i] > a.quota[i] || a.seats[i].Frozen && a.owned[i] < a.quota[i]
-		}
-		if !slices.ContainsFunc(free, tied) {
-			break
-		}
-		// Pins tie upwards and frost downwards. What the one takes from the others and the
-		// other leaves to them must not be mixed up in one round, so pins go first.
-		byPins := slices.ContainsFunc(free, func(i int) bool { return a.pins[i] > a.quota[i] })
+		before := len(free)
 		free = slices.DeleteFunc(free, func(i int) bool {
-			switch {
-			case byPins && a.pins[i] > a.quota[i]:
-				a.quota[i] = a.pins[i]
-			case !byPins && tied(i):
-				a.quota[i] = a.owned[i]
-			default:
+			if a.pins[i] <= a.quota[i] {
 				return false
 			}
+			a.quota[i] = a.pins[i]
 			left -= a.quota[i]
 			return true
 		})
-	}
-	if len(free) == 0 {
-		a.addTo(left)
-	}
-}
-
-// addTo shares out what is left when every hand is tied: among those who may get more.
-func (a *assigner) addTo(left int) {
-	for ; left > 0; left-- {
-		least := -1
-		for i, s := range a.seats {
-			if s.Weight > 0 && !s.Frozen && (least < 0 || a.quota[i]*a.seats[least].Weight < a.quota[least]*s.Weight) {
-				least = i
-			}
-		}
-		if least < 0 {
-			return
-		}
-		a.quota[least]++
+		tied = len(free) < before
 	}
 }
 
 // shareAmong shares partitions out by weight: everybody's share rounded down, and one more for
-// as many as that leaves, first of all for those who have it already.
+// as many as that leaves, first of all for those to whom it is pinned or who have it already.
 func (a *assigner) shareAmong(free []int, partitions int) {
 	total := 0
 	for _, i := range free {
@@ -147,16 +128,15 @@ func (a *assigner) shareAmong(free []int, partitions int) {
 	}
 	order := slices.DeleteFunc(slices.Clone(free), func(i int) bool { return rest[i] == 0 })
 	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Or(compare(a.wantsOneMore(j), a.wantsOneMore(i)), cmp.Compare(rest[j], rest[i]))
+		return cmp.Or(compare(a.pins[j] > a.quota[j], a.pins[i] > a.quota[i]), compare(a.owned[j] > a.quota[j], a.owned[i] > a.quota[i]),
+			cmp.Compare(rest[j], rest[i]))
 	})
 	for _, i := range order[:left] {
 		a.quota[i]++
 	}
 }
 
-// wantsOneMore says whether a seat would lose a partition by its share rounded down.
-func (a *assigner) wantsOneMore(i int) bool { return a.owned[i] > a.quota[i] }
-
+// compare orders false before true.
 func compare(a, b bool) int {
 	switch {
 	case a == b:

@@ -29,6 +29,7 @@ type Decision struct {
 // Decide says what must be written next, by the coordinator of this name. Members go before
 // the plan is made that gives away what they had.
 func (m *Machine) Decide(by string) Decision {
+	m.changed = false
 	if m.group == nil {
 		return Decision{}
 	}
@@ -170,12 +171,10 @@ func (p *proposal) admit() {
 }
 
 func (p *proposal) seat(id string, s *member) Seat {
-	seat := Seat{ID: id, Weight: max(s.record.Weight, 1)}
+	seat := Seat{ID: id, Weight: max(s.record.Weight, 1), Frozen: s.shown == Suspect}
 	if p.drained(id) {
 		seat.Weight = 0
 	}
-	state, _ := p.state(id, s)
-	seat.Frozen = state == Suspect
 	return seat
 }
 

@@ -33,6 +33,7 @@ type Machine struct {
 	plan    subjects.CohortPlan
 	// planRevision is zero before the first plan.
 	planRevision uint64
+	changed      bool              // something that a decision depends on, since the last one
 	asked        map[int]time.Time // since when a partition is to be released
 	ended        map[string]ending // why members were ended whose partitions have not moved yet
 }
@@ -60,6 +61,7 @@ func (m *Machine) Apply(e Entry) []Event {
 		m.clock = e.Time
 	}
 	var events []Event
+	m.changed = m.changed || e.Kind != subjects.CohortMemberKind
 	switch e.Kind {
 	case subjects.CohortGroupKind:
 		if group, ok := e.Record.(*subjects.CohortGroup); ok {
@@ -79,8 +81,11 @@ func (m *Machine) Apply(e Entry) []Event {
 	case subjects.CohortMemberKind:
 		if record, ok := e.Record.(*subjects.CohortMember); ok {
 			m.hear(e, *record)
-			return m.look(e.ID)
+			events = m.look(e.ID)
+			m.changed = m.changed || len(events) > 0
+			return events
 		}
+		m.changed = true
 		return m.end(e)
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.members)) {
@@ -88,6 +93,11 @@ func (m *Machine) Apply(e Entry) []Event {
 	}
 	return events
 }
+
+// Changed says whether [Machine.Decide] may say something else than it said last. Most heartbeats
+// change nothing. A deadline that falls due between two renewals of the lease waits for the second,
+// which always counts as a change.
+func (m *Machine) Changed() bool { return m.changed }
 
 // tick takes a renewal of the lease. A new coordinator gives everybody the time for one more
 // heartbeat, and one that could not renew for long concludes that nobody could write.
@@ -132,6 +142,8 @@ func (m *Machine) hear(e Entry, record subjects.CohortMember) {
 		heard.joined, heard.shown = e.Time, ""
 		delete(m.ended, e.ID)
 	}
+	// Load and progress matter where they change the state, which shows in an event.
+	m.changed = m.changed || record.Weight != heard.record.Weight || !maps.Equal(record.Released, heard.record.Released)
 	heard.record, heard.revision, heard.seen = record, e.Revision, e.Time
 }
 

@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +24,6 @@ type world struct {
 	t        *rapid.T
 	now      time.Time
 	revision uint64
-	log      []Entry
 	last     map[string]Entry // by key
 	machine  *Machine
 	office   int
@@ -54,7 +54,14 @@ func (w *world) store(kind subjects.CohortKind, id string, record any, reason st
 	w.revision++
 	e := Entry{Kind: kind, ID: id, Revision: w.revision, Time: w.now, Record: record, Reason: reason}
 	w.last[string(kind)+"."+id] = e
+	before, next := w.machine.Decide("c"), w.machine.Next()
 	w.machine.Apply(e)
+	if w.machine.Changed() || !next.IsZero() && !next.After(e.Time) {
+		return
+	}
+	if after := w.machine.Decide("c"); !reflect.DeepEqual(after.Remove, before.Remove) || (after.Plan == nil) != (before.Plan == nil) {
+		w.t.Fatalf("%+v changed nothing, but the decision from %+v to %+v", e, before, after)
+	}
 }
 
 // elect replaces the coordinator by one that knows the last record of each key and nothing else.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,9 +34,46 @@ func rebuildAll(t *testing.T, source rebuilder.Source) (store.Store, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	bounds := interval.Interval{From: 0, To: time.Now().Add(time.Hour).UnixMilli()}
-	_, err = rebuilder.Run(t.Context(), rebuilder.Config{Store: s, Source: source, Definition: onlineTime, Bounds: bounds, Every: 1})
+	_, err = rebuilder.Run(t.Context(), rebuildOf(s, source))
 	return s, err
+}
+
+// rebuildOf stores its place whenever it can. Virtual time stands still while it works, so
+// it has a clock of its own.
+func rebuildOf(s rebuilder.Store, source rebuilder.Source) rebuilder.Config {
+	var ticks atomic.Int64
+	begun := time.Now()
+	return rebuilder.Config{
+		Store: s, Source: source, Definition: onlineTime, Bounds: interval.Interval{From: 0, To: begun.Add(time.Hour).UnixMilli()},
+		Every: 1, Now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1))) },
+	}
+}
+
+// rebuildKilled does so in processes that die before and after their transactions.
+func rebuildKilled(t *testing.T, source rebuilder.Source, least int64) *books {
+	t.Helper()
+	s := openLedger(t)
+	var transactions, deaths atomic.Int64
+	die := func() error {
+		if transactions.Add(1)%3 == 0 && deaths.Load() < 20 {
+			deaths.Add(1)
+			return errKilled
+		}
+		return nil
+	}
+	for {
+		_, err := rebuilder.Run(t.Context(), rebuildOf(&e2e.Database{Store: s, Before: die, After: die}, source))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+	}
+	if t.Logf("killed %d times", deaths.Load()); deaths.Load() < least {
+		t.Errorf("killed only %d times", deaths.Load())
+	}
+	return stored(t, s, onlineTime.Version)
 }
 
 // rebuildStored rebuilds the whole time of a fabric into a store, and gives the books that
@@ -134,7 +172,8 @@ func TestLedgerRebuilt(t *testing.T) {
 	})
 }
 
-// TestLedgerRebuiltAtRandom: whatever a host tells an edge, rebuilt is as live.
+// TestLedgerRebuiltAtRandom: whatever a host tells an edge, rebuilt is as live, killed or
+// not.
 func TestLedgerRebuiltAtRandom(t *testing.T) {
 	seeds := uint64(2)
 	if testing.Short() {
@@ -154,8 +193,12 @@ func TestLedgerRebuiltAtRandom(t *testing.T) {
 				}
 				settle(f)
 				followed := stored(t, kept, onlineTime.Version)
-				rebuildStored(t, rebuilder.Stream(f.JS, f.Names.Names, plainly)).mustEqual(followed)
-				rebuildStored(t, rebuilder.Archive(archiveAll(t, f))).mustEqual(followed)
+				streams, archived := rebuilder.Stream(f.JS, f.Names.Names, plainly), rebuilder.Archive(archiveAll(t, f))
+				rebuildStored(t, streams).mustEqual(followed)
+				rebuildStored(t, archived).mustEqual(followed)
+				rebuildKilled(t, streams, 5).mustEqual(followed)
+				// Of an archive there is a place for each hour, so here are few.
+				rebuildKilled(t, archived, 1).mustEqual(followed)
 			})
 		})
 	}

@@ -204,9 +204,9 @@ func BenchmarkRebuild(b *testing.B) {
 // TestMemory: what a rebuild holds depends on the sessions that are open or may go on, not
 // on the length of the history: ten times as long, it is the same.
 func TestMemory(t *testing.T) {
-	conns := 500
+	conns, hours := 500, 4*time.Hour
 	if testing.Short() {
-		conns = 200
+		conns, hours = 100, 3*time.Hour
 	}
 	peak := func(length time.Duration) (peak uint64, events int64) {
 		c := crowd{conns, length, 30 * time.Minute}
@@ -225,8 +225,8 @@ func TestMemory(t *testing.T) {
 		}
 		return peak, rebuilt(t, r, c, 2*time.Hour).Events
 	}
-	short, few := peak(4 * time.Hour)
-	long, many := peak(40 * time.Hour)
+	short, few := peak(hours)
+	long, many := peak(10 * hours)
 	t.Logf("%.1f MiB of %d events, %.1f MiB of %d", float64(short)/(1<<20), few, float64(long)/(1<<20), many)
 	const batch = 4 << 20 // of rows, which only the long one fills
 	if long > short+batch || many < 9*few {

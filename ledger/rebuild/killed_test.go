@@ -57,7 +57,7 @@ func liveAndDie(t *testing.T, place string) {
 func testKilled(t *testing.T, place string) {
 	rnd, kills := rand.New(rand.NewPCG(2, 9)), 0
 	for ended := false; !ended; {
-		if ended = !killAfter(t, place, 5+rnd.IntN(60)); !ended {
+		if ended = !killAfter(t, place, 40+rnd.IntN(100)); !ended {
 			kills++
 		}
 		if s := openAt(t, place); !ended && finished(t, s) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 )
@@ -31,7 +32,7 @@ const (
 
 // Try takes a lock, or fails with [ErrHeld]. The file is made if missing, and stays.
 func Try(path string, mode Mode) (*Lock, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := open(path, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +41,16 @@ func Try(path string, mode Mode) (*Lock, error) {
 		return nil, fmt.Errorf("%w: %s", ErrHeld, path) // the system's reason says no more
 	}
 	return &Lock{file}, nil
+}
+
+// open needs no right to write if the file is there and the lock is shared.
+func open(path string, mode Mode) (*os.File, error) {
+	if mode == Shared {
+		if file, err := os.Open(path); !errors.Is(err, fs.ErrNotExist) {
+			return file, err
+		}
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 }
 
 // again is how long to wait before trying again: no system can wait for a lock and for

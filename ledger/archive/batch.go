@@ -44,7 +44,7 @@ type connection struct {
 	user, device, session string
 	epoch                 int64
 	client                ledger.Client
-	left                  bool // out: the user was forgotten
+	forgotten             bool // the user was
 }
 
 // An origin is a message, as rows name it.

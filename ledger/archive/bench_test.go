@@ -30,7 +30,7 @@ func busy(b testing.TB, edges, conns int, length time.Duration) (h *history, bea
 	}
 	var all []*edge
 	for i := range edges {
-		e := &edge{name: fmt.Sprintf("gateway-%d", i), last: start, due: start.Add(rand2(rnd, time.Minute))}
+		e := &edge{name: fmt.Sprintf("gateway-%d", i), last: start, due: start.Add(within(rnd, time.Minute))}
 		frame := &wire.Frame{Version: 1, Incarnation: 7, Number: 1}
 		for c := range conns {
 			e.next = append(e.next, start.UnixMilli()+rnd.Int64N(30_000))
@@ -72,7 +72,7 @@ func busy(b testing.TB, edges, conns int, length time.Duration) (h *history, bea
 		}
 		h.add(true, h.names.Beats(0, e.name), e.due, data)
 		beats += len(list)
-		e.last, e.due = e.due, e.due.Add(54*time.Second+rand2(rnd, 12*time.Second))
+		e.last, e.due = e.due, e.due.Add(54*time.Second+within(rnd, 12*time.Second))
 	}
 }
 

@@ -65,7 +65,7 @@ func random(t testing.TB, seed uint64, messages int) *history {
 	for range messages {
 		at = at.Add(time.Duration(rnd.IntN(180_000)) * time.Millisecond)
 		e := edges[rnd.IntN(len(edges))]
-		ago := func(most time.Duration) int64 { return at.Add(-rand2(rnd, most)).UnixMicro() }
+		ago := func(most time.Duration) int64 { return at.Add(-within(rnd, most)).UnixMicro() }
 		frame := &wire.Frame{Version: 1, Incarnation: e.incarnation, Number: 1}
 		open := func(kind wire.Kind) {
 			e.last++
@@ -113,7 +113,7 @@ func random(t testing.TB, seed uint64, messages int) *history {
 	return h
 }
 
-func rand2(rnd *rand.Rand, most time.Duration) time.Duration {
+func within(rnd *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(rnd.Int64N(int64(most)))
 }
 
@@ -121,7 +121,7 @@ func rand2(rnd *rand.Rand, most time.Duration) time.Duration {
 func (h *history) beats(t testing.TB, rnd *rand.Rand, at time.Time, edge string, incarnation uint64, conns []*wire.Entry) {
 	base := at
 	if rnd.IntN(5) == 0 {
-		base = at.Add(-rand2(rnd, 4*time.Hour))
+		base = at.Add(-within(rnd, 4*time.Hour))
 	}
 	var list []subjects.Beat
 	for _, c := range conns {

@@ -22,7 +22,7 @@ type output[T any] struct {
 	rows *parquet.GenericWriter[T]
 }
 
-// output begins a file of rows of an hour that were stored in an hour.
+// newOutput begins a file of rows of an hour that were stored in an hour.
 func newOutput[T any](p place, table string, at, stored int64, shard string) (*output[T], error) {
 	name := path.Join(partition(table, at), unique(stored, shard)+".parquet")
 	f, err := p.create(p.path(name) + partSuffix)
@@ -69,9 +69,6 @@ func (o *output[T]) end() (filed, error) {
 	}
 	return o.filed, wrap("write", errors.Join(err, o.file.close()))
 }
-
-// discard removes what nobody will need.
-func (o *output[T]) discard() { o.place.discard(o.filed) }
 
 // discard removes files that do not count yet; those that stay are removed at the next
 // start.

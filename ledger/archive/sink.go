@@ -12,13 +12,13 @@ import (
 // A sink collects what the decoder of a shard says.
 type sink struct {
 	*batch
-	shard    int
-	device   func(string) string
-	left     func(user string) bool // out
-	origin   func() raw.Origin
-	message  raw.Message // the one that is being read
-	refusals []refusal
-	size     int // of the refusals, in bytes
+	shard     int
+	device    func(string) string
+	forgotten func(user string) bool
+	origin    func() raw.Origin
+	message   raw.Message // the one that is being read
+	refusals  []refusal
+	size      int // of the refusals, in bytes
 }
 
 var _ raw.Sink = (*sink)(nil)
@@ -56,7 +56,7 @@ var (
 )
 
 func (s *sink) add(conn uint32, e entry) {
-	if s.conns[conn].left {
+	if s.conns[conn].forgotten {
 		return
 	}
 	o := s.origin()
@@ -77,7 +77,7 @@ func (s *sink) conn(e *ledger.Event) uint32 {
 	if !ok {
 		at = uint32(len(s.conns))
 		s.places[c] = at
-		c.device, c.left = s.device(c.device), s.left(c.user)
+		c.device, c.forgotten = s.device(c.device), s.forgotten(c.user)
 		s.conns = append(s.conns, c)
 	}
 	return at

@@ -81,7 +81,7 @@ type Writer struct {
 	reader  reader // as of the last message
 	forgets uint64 // of the manifest whose answers are in users
 	users   map[string]bool
-	err     error // what was read since the last commit is not whole
+	err     error // for which nothing that was read since the last commit may count
 	pending []filed
 	done    Committed
 }
@@ -93,7 +93,7 @@ type Committed struct{ Events, Rejected int64 }
 func (w *Writer) Committed() Committed { return w.done }
 
 // NewWriter goes on where the archive is, or makes one. There must be one writer of a
-// shard at a time: [Run] sees to that.
+// shard at a time: [Archiver.Run] sees to that.
 func NewWriter(ctx context.Context, names subjects.Names, shard int, cfg Config) (*Writer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -115,7 +115,7 @@ func (w *Writer) resume(ctx context.Context) error {
 	w.discard(w.pending...)
 	w.pending, w.err = nil, nil
 	w.reader, w.forgets, w.users = m.Readers[w.shard], m.Forgets, make(map[string]bool)
-	w.sink = &sink{batch: newBatch(), shard: w.shard, device: w.cfg.Device, left: func(user string) bool { return w.forgotten(ctx, user) }}
+	w.sink = &sink{batch: newBatch(), shard: w.shard, device: w.cfg.Device, forgotten: func(user string) bool { return w.forgotten(ctx, user) }}
 	w.decoder = raw.Keep(w.names, w.cfg.Horizon, w.sink)
 	w.sink.origin = w.decoder.Origin
 	if w.reader.State == "" {
@@ -132,18 +132,18 @@ func (w *Writer) resume(ctx context.Context) error {
 }
 
 func (w *Writer) forgotten(ctx context.Context, user string) bool {
-	left, ok := w.users[user]
+	is, ok := w.users[user]
 	if !ok {
 		var err error
-		if left, err = w.cfg.Forgotten(ctx, user); err != nil {
+		if is, err = w.cfg.Forgotten(ctx, user); err != nil {
 			w.err = errors.Join(w.err, fmt.Errorf("archive: whether a user was forgotten: %w", err))
 		}
 		if len(w.users) == maxUsers {
 			clear(w.users)
 		}
-		w.users[user] = left
+		w.users[user] = is
 	}
-	return left
+	return is
 }
 
 // Position is how far the streams were read.
@@ -261,10 +261,13 @@ func (w *Writer) Commit(ctx context.Context, watermark int64) error {
 		m.Files = append(m.Files, w.pending...)
 		return nil
 	})
-	if errors.Is(err, ErrForgotten) {
-		return errors.Join(err, w.resume(ctx))
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrForgotten):
+		return errors.Join(err, w.remove(w.path(next.State)), w.resume(ctx))
+	case err != nil && ctx.Err() == nil: // files may have got their names already
+		w.err = err
+		return err
+	case err != nil:
 		return err
 	}
 	for _, f := range w.pending {

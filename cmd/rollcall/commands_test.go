@@ -84,9 +84,10 @@ func natsURL(welcome string) string { return regexp.MustCompile(`nats://\S+`).Fi
 // upSays starts a fabric and returns its welcome. Commands find its keys.
 func upSays(t *testing.T, args ...string) string {
 	t.Helper()
-	if i := slices.Index(args, "--data"); i >= 0 {
-		t.Setenv("ROLLCALL_KEYS", filepath.Join(args[i+1], "keys"))
+	if !slices.Contains(args, "--data") {
+		args = append(args, "--data", t.TempDir())
 	}
+	t.Setenv("ROLLCALL_KEYS", filepath.Join(args[slices.Index(args, "--data")+1], "keys"))
 	ctx, cancel := context.WithCancel(context.Background())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
 	args = append([]string{"up", "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0"}, args...)

@@ -21,7 +21,7 @@ func (l *Ledger) answer(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil
 		case m := <-requests:
 			if err := l.reply(ctx, m); err != nil {
 				l.cfg.Logger.Warn("answering a request for figures", "err", err)

@@ -31,10 +31,12 @@ type books struct {
 
 	position raw.Position
 	revision int64 // of the newest checkpoint
-	time     int64 // ms, of the newest message
-	behind   uint64
-	missed   uint64 // messages that expired unread, since it was asked
-	changed  bool   // something was read since the last batch
+	// generation of the last grant under which one was written; see [shard.claim].
+	generation uint64
+	time       int64 // ms, of the newest message
+	behind     uint64
+	missed     uint64 // messages that expired unread, since it was asked
+	changed    bool   // something was read since the last batch
 
 	sessions map[string]ledger.Session // by id
 	finals   int                       // final rows among what was taken
@@ -239,20 +241,26 @@ func (k *books) waiting() int { return k.finals + len(k.rejected) }
 // batch is what has changed since the last one, with the checkpoint behind it.
 func (k *books) batch(source string) (store.Batch, error) {
 	k.publish()
-	body, err := k.checkpoint()
+	b, err := k.mark(source)
 	if err != nil {
 		return store.Batch{}, err
 	}
-	k.revision++
-	b := store.Batch{
-		Definition: k.definition.Version, Sessions: slices.Collect(maps.Values(k.sessions)), Rejected: k.rejected,
-		Daily: slices.Collect(maps.Values(k.totals)), Source: source, Checkpoint: store.Checkpoint{Revision: k.revision, Body: body},
-	}
+	b.Sessions, b.Rejected, b.Daily = slices.Collect(maps.Values(k.sessions)), k.rejected, slices.Collect(maps.Values(k.totals))
 	k.clear()
 	for _, board := range k.boards {
 		board.Forget(k.settled(k.time))
 	}
 	return b, nil
+}
+
+// mark is the next checkpoint and nothing else.
+func (k *books) mark(source string) (store.Batch, error) {
+	body, err := k.checkpoint()
+	if err != nil {
+		return store.Batch{}, err
+	}
+	k.revision++
+	return store.Batch{Definition: k.definition.Version, Source: source, Checkpoint: store.Checkpoint{Revision: k.revision, Body: body}}, nil
 }
 
 // errUnusable is a checkpoint that nobody can go on from.

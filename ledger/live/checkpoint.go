@@ -22,6 +22,7 @@ type saved struct {
 	Position         raw.Position
 	Time             int64
 	Decoder, Builder []byte
+	Generation       uint64 // of the grant under which it was written
 }
 
 // checkpoint is everything that a successor needs to go on.
@@ -31,7 +32,7 @@ func (k *books) checkpoint() ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = gob.NewEncoder(&b).Encode(saved{checkpointVersion, k.writer, k.shards, k.position, k.time, decoder, k.builder.Snapshot()})
+	err = gob.NewEncoder(&b).Encode(saved{checkpointVersion, k.writer, k.shards, k.position, k.time, decoder, k.builder.Snapshot(), k.generation})
 	return b.Bytes(), err
 }
 
@@ -53,6 +54,6 @@ func restore(names subjects.Names, c Config, zones []zone, checkpoint store.Chec
 	if err := k.decoder.Restore(s.Decoder); err != nil {
 		return nil, unusable(err)
 	}
-	k.position, k.time, k.revision = s.Position, s.Time, checkpoint.Revision
+	k.position, k.time, k.revision, k.generation = s.Position, s.Time, checkpoint.Revision, s.Generation
 	return k, nil
 }

@@ -19,7 +19,10 @@ import (
 // Config is how a ledger follows a fabric. The zero value follows all of it.
 type Config struct {
 	Prefix string // default subjects.DefaultPrefix
-	// Shards to follow, each of them by one ledger; default all.
+	// Member is the id of this ledger among those that share the shards out among themselves,
+	// on one database. No two may have the same. Default: this ledger follows Shards.
+	Member string
+	// Shards to follow, each of them by one ledger; default all. Not with Member.
 	Shards []int
 	// Definition of the figures; default definition.Default.
 	Definition ledger.Definition
@@ -63,6 +66,9 @@ func (c Config) withDefaults() (Config, []zone, error) {
 	c.Shards = slices.Compact(slices.Sorted(slices.Values(c.Shards)))
 	if c.Interval < 0 || c.Changes < 0 || c.Patience < 0 {
 		return c, nil, fmt.Errorf("%w: interval %s, changes %d, patience %s", ErrConfig, c.Interval, c.Changes, c.Patience)
+	}
+	if c.Member != "" && len(c.Shards) > 0 {
+		return c, nil, fmt.Errorf("%w: a member of a group is given its shards, and cannot choose %v", ErrConfig, c.Shards)
 	}
 	if err := definition.Validate(c.Definition); err != nil {
 		return c, nil, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/feed"
 	"github.com/rollcall-io/rollcall/internal/retry"
@@ -32,9 +34,11 @@ type shard struct {
 	*Ledger
 	fabric fabric.Fabric
 	number int
-	source string // names its checkpoints
-	label  string // in metrics
-	log    *slog.Logger
+	// generation of the grant; 0 if nobody grants shards.
+	generation uint64
+	source     string // names its checkpoints
+	label      string // in metrics
+	log        *slog.Logger
 
 	asks    chan chan<- figures
 	keeping atomic.Bool // somebody takes what asks
@@ -42,12 +46,16 @@ type shard struct {
 	forgets int64       // users who were forgotten when the books were opened
 }
 
-func newShard(l *Ledger, f fabric.Fabric, number int) *shard {
+func newShard(l *Ledger, g rollcall.Grant) *shard {
+	f := l.fabric // does not change while shards are followed
 	return &shard{
-		Ledger: l, fabric: f, number: number, source: f.LogStream(number), label: strconv.Itoa(number),
-		log: l.cfg.Logger.With("shard", number), asks: make(chan chan<- figures),
+		Ledger: l, fabric: f, number: g.Shard, generation: g.Generation, source: f.LogStream(g.Shard), label: strconv.Itoa(g.Shard),
+		log: l.cfg.Logger.With("shard", g.Shard), asks: make(chan chan<- figures),
 	}
 }
+
+// granted says whether the shard may be followed by this ledger only.
+func (s *shard) granted() bool { return s.generation > 0 }
 
 // run keeps the shard's books until ctx ends, whatever happens.
 func (s *shard) run(ctx context.Context) error {
@@ -57,10 +65,15 @@ func (s *shard) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, store.ErrDefinition):
+		case errors.Is(err, store.ErrDefinition), errors.Is(err, rollcall.ErrNotOwner):
 			return err
 		case errors.Is(err, errForgotten):
 			continue
+		case errors.Is(err, store.ErrOvertaken) && s.granted():
+			// By an older owner that woke, or a newer one: the checkpoint will say.
+			s.metrics.overtook.WithLabelValues(s.label).Inc()
+			s.log.Warn("another ledger has stored this shard; looking whose it is")
+			s.reset = false
 		case errors.Is(err, store.ErrOvertaken):
 			s.metrics.overtook.WithLabelValues(s.label).Inc()
 			s.log.Warn("another ledger follows this shard; standing by until it stops", "patience", s.cfg.Patience)
@@ -108,6 +121,9 @@ func (s *shard) standBy(ctx context.Context) {
 // keep goes on from the checkpoint.
 func (s *shard) keep(ctx context.Context) error {
 	k, err := s.load(ctx)
+	if err == nil && s.granted() {
+		err = s.claim(ctx, k)
+	}
 	if err != nil {
 		return err
 	}
@@ -129,6 +145,21 @@ func (s *shard) keep(ctx context.Context) error {
 		return newClerk(s, k).work(ctx, steps)
 	})
 	return group.Wait()
+}
+
+// claim stores the checkpoint once more, under this generation. From then on nothing of whoever
+// followed the shard before is stored, whatever it has read.
+func (s *shard) claim(ctx context.Context, k *books) error {
+	if k.generation > s.generation {
+		return fmt.Errorf("%w: the checkpoint is of generation %d, after %d", rollcall.ErrNotOwner, k.generation, s.generation)
+	}
+	k.generation = s.generation
+	batch, err := k.mark(s.source)
+	if err != nil {
+		return err
+	}
+	_, err = s.store.Apply(ctx, batch)
+	return err
 }
 
 // load makes the definition known and reads the checkpoint.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/ledger/live"
@@ -23,7 +22,7 @@ type ledgerRunCmd struct {
 	books
 	Definition string        `type:"existingfile" placeholder:"FILE" help:"Definition as YAML (default: the one that ships); 'rollcall ledger definitions --template' prints one."`
 	Zone       []string      `default:"UTC" help:"Time zone whose days are counted, such as Europe/Berlin (default ${default}). Repeatable."`
-	Shard      []int         `placeholder:"N" help:"Follow only this shard; others need a ledger of their own (default: all). Repeatable."`
+	Shard      []int         `placeholder:"N" help:"Follow this shard, whoever else runs; others need a ledger of their own (default: what the group gives it). Repeatable."`
 	Every      time.Duration `default:"5s" help:"How often what was read is stored (default ${default})."`
 	Summary    time.Duration `default:"1m" help:"How often a line with the figures is logged; 0 for never."`
 	running
@@ -34,8 +33,12 @@ func (c *ledgerRunCmd) Help() string {
 itself. It can be stopped and killed at any time: it goes on where it was, nothing is lost or there twice, as long as the
 streams keep what it has not read (48 h by default). While the database or NATS is away it tries again.
 
-A second one on the same shards stands by, and takes over a minute after the first has stopped. Under another definition the
-streams are read again from their start; the old figures stay. 'rollcall top' shows how many are online now.`
+Under another definition the streams are read again from their start; the old figures stay. 'rollcall top' shows how many are
+online now.
+` + sharing + `
+
+All of them need the same database, which several machines share as PostgreSQL, and the same device key (device.key in the data
+directory). With --shard one follows just these, outside the group: if a second one does so by mistake, it stands by.`
 }
 
 func (c *ledgerRunCmd) Run(ctx context.Context, std console) error {
@@ -55,13 +58,12 @@ func (c *ledgerRunCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer ledger.Close()
-	return wrongly(c.run(ctx, std, identity.Ledger, func(nc *nats.Conn, r prometheus.Registerer, parts *slog.Logger) (func(context.Context) error, error) {
-		config.Prefix, config.Registerer, config.Logger = c.Prefix, r, log
-		l, err := newLedger(nc, ledger, c.Dir, config)
-		if err != nil {
-			return nil, err
+	return wrongly(c.run(ctx, std, identity.Ledger, func(p process) (sharer, error) {
+		config.Prefix, config.Registerer, config.Logger = c.Prefix, p.registry, p.log
+		if len(c.Shard) == 0 {
+			config.Member = p.member
 		}
-		return l.Run, nil
+		return newLedger(p.nc, ledger, c.Dir, config)
 	}))
 }
 

@@ -42,13 +42,13 @@ func TestLedgerOfUp(t *testing.T) {
 	}
 }
 
-// second starts another ledger on the same database by mistake.
+// second starts another ledger of the same shards by mistake, outside the group.
 func second(t *testing.T, url, data string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"ledger", "run", "-s", url, "--dir", data, "--every", "6s"}, console{out, errs})
+		ended <- run(ctx, []string{"ledger", "run", "-s", url, "--dir", data, "--every", "6s", "--shard", "0"}, console{out, errs})
 	}()
 	out.await(t, "ledger .* runs on")
 	errs.await(t, "another ledger follows this shard")

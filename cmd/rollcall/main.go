@@ -74,6 +74,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	code := run(ctx, os.Args[1:], console{os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,28 +19,41 @@ import (
 
 // running is what every command needs that runs one part of a fabric on a NATS system.
 type running struct {
-	ID      string `name:"id" placeholder:"NAME" help:"Names this process (default: the name in --creds, else the host's)."`
+	ID      string `name:"id" placeholder:"NAME" help:"Names this process among its like; who comes back under it finds its shards again (default: the name in --creds, else one that no other process has)."`
 	Metrics string `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
-	Verbose bool   `short:"v" help:"Log what the part does."`
+	Verbose bool   `short:"v" help:"Log trifles too."`
 	remote
 }
 
-// run connects with the part's role and runs it beside its metrics until interrupted.
-func (r running) run(ctx context.Context, std console, role identity.Role, start func(*nats.Conn, prometheus.Registerer, *slog.Logger) (func(context.Context) error, error)) error {
-	level := slog.LevelWarn
+// A sharer is a part of a fabric that shares its shards with others.
+type sharer interface {
+	Run(context.Context) error
+	Drain(context.Context) error
+}
+
+// A process is what a sharer is started with.
+type process struct {
+	nc       *nats.Conn
+	member   string
+	registry prometheus.Registerer
+	log      *slog.Logger
+}
+
+// run connects with the part's role and runs it beside its metrics until interrupted. Then the part hands
+// its shards over.
+func (r running) run(ctx context.Context, std console, role identity.Role, start func(process) (sharer, error)) error {
+	level := slog.LevelInfo
 	if r.Verbose {
-		level = slog.LevelInfo
+		level = slog.LevelDebug
 	}
-	log := std.logger(level)
-	host, _ := os.Hostname()
-	id := cmp.Or(r.ID, nameIn(r.Creds, role), host, string(role))
+	id := cmp.Or(r.ID, nameIn(r.Creds, role), thisProcess(role))
 	nc, err := r.connectAs(std, string(role), party{role: role, ids: []string{id}, anyName: true, does: "run a " + string(role)})
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
 	registry := newRegistry()
-	run, err := start(nc, registry, log)
+	w, err := start(process{nc, id, registry, std.logger(level)})
 	if err != nil {
 		return err
 	}
@@ -47,31 +61,64 @@ func (r running) run(ctx context.Context, std console, role identity.Role, start
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return part(string(role), severed(nc, run(ctx))) })
+	working, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	group, working := errgroup.WithContext(working)
+	group.Go(func() error {
+		defer end()
+		return part(string(role), severed(nc, w.Run(working)))
+	})
 	if metrics != nil {
 		defer metrics.Close()
-		group.Go(func() error { return serveMetrics(ctx, metrics, registry) })
+		group.Go(func() error { return serveMetrics(working, metrics, registry) })
 	}
-	fmt.Fprintf(std.out, "%s %s runs on %s; Ctrl-C stops it\n", role, id, nc.ConnectedUrlRedacted())
+	group.Go(func() error {
+		select {
+		case <-working.Done():
+			return nil
+		case <-ctx.Done():
+		}
+		defer end()
+		return handOver(working, std, w)
+	})
+	fmt.Fprintf(std.out, "%s %s runs on %s and shares the shards with others; Ctrl-C hands its own over\n", role, id, nc.ConnectedUrlRedacted())
 	return group.Wait()
 }
+
+// patience is how long shards may take to be handed over.
+const patience = 10 * time.Second
+
+func handOver(ctx context.Context, std console, w sharer) error {
+	fmt.Fprintln(std.err, "rollcall: handing the shards over; a second Ctrl-C ends it at once")
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return w.Drain(ctx)
+}
+
+// thisProcess names a process that nobody has named: two on one machine are two.
+func thisProcess(role identity.Role) string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s-%d", cmp.Or(host, string(role)), os.Getpid())
+}
+
+// sharing is what the help of every part says about more than one.
+const sharing = `
+Run as many as you like, up to the number of shards: they share the shards out evenly, and move as few as they can when one
+comes or goes. One that is stopped (Ctrl-C, SIGTERM) hands its shards over and nothing is missed; one that is killed, or cut off, is
+missed within ten seconds, and cannot write any more once another has taken over. Each needs an --id of its own; under a
+supervisor give it one that stays. 'rollcall up' owns all shards alone: of the two ways, whoever starts last takes over, and the
+others end with exit code 1.`
 
 type keeperCmd struct{ running }
 
 func (c *keeperCmd) Help() string {
-	return `Runs a keeper on any NATS system that 'rollcall init' has prepared. Run one: it takes over all shards,
-and a keeper that ran before ends with exit code 1 at its next write. There is no standby yet, so do not let a supervisor start two again and
-again: they would take over from each other for ever.`
+	return `Runs a keeper on any NATS system that 'rollcall init' has prepared.
+` + sharing
 }
 
 func (c *keeperCmd) Run(ctx context.Context, std console) error {
-	return c.run(ctx, std, identity.Keeper, func(nc *nats.Conn, r prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
-		k, err := keeper.New(nc, keeper.Config{Prefix: c.Prefix, Registerer: r, Logger: log})
-		if err != nil {
-			return nil, err
-		}
-		return k.Run, nil
+	return c.run(ctx, std, identity.Keeper, func(p process) (sharer, error) {
+		return keeper.New(p.nc, keeper.Config{Prefix: c.Prefix, Member: p.member, Registerer: p.registry, Logger: p.log})
 	})
 }
 
@@ -81,17 +128,14 @@ type fanoutCmd struct {
 }
 
 func (c *fanoutCmd) Help() string {
-	return `Runs a fanout on any NATS system that 'rollcall init' has prepared. Run one: it takes over all shards,
-and a fanout that ran before ends with exit code 1 at its next write. There is no standby yet, so do not let a supervisor start two again and
-again: they would take over from each other for ever.`
+	return `Runs a fanout on any NATS system that 'rollcall init' has prepared.
+` + sharing
 }
 
 func (c *fanoutCmd) Run(ctx context.Context, std console) error {
-	return c.run(ctx, std, identity.Fanout, func(nc *nats.Conn, r prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
-		f, err := fanout.New(nc, fanout.Config{Prefix: c.Prefix, Relations: c.relations(), AskSights: c.AskSights, Registerer: r, Logger: log})
-		if err != nil {
-			return nil, err
-		}
-		return f.Run, nil
+	return c.run(ctx, std, identity.Fanout, func(p process) (sharer, error) {
+		return fanout.New(p.nc, fanout.Config{
+			Prefix: c.Prefix, Member: p.member, Relations: c.relations(), AskSights: c.AskSights, Registerer: p.registry, Logger: p.log,
+		})
 	})
 }

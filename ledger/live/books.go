@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -193,18 +194,18 @@ func (k *books) reject(r ledger.Rejected) {
 	k.rejected = append(k.rejected, r)
 }
 
-// open has the boards know a day's stored rows: totals are those of the stored rows.
-func (k *books) open(from int64, rows func(interval.Interval) ([]ledger.Session, error)) error {
+// open has the boards know the stored rows of the days that may still change: totals are
+// those of the stored rows.
+func (k *books) open(from int64, stored func(interval.Interval) iter.Seq2[ledger.Session, error]) error {
 	first := interval.Latest
 	for _, b := range k.boards {
 		b.Forget(from)
 		first = min(first, b.Start(b.Date(from)))
 	}
-	list, err := rows(interval.Interval{From: first, To: interval.Latest})
-	if err != nil {
-		return err
-	}
-	for _, row := range list {
+	for row, err := range stored(interval.Interval{From: first, To: interval.Latest}) {
+		if err != nil {
+			return err
+		}
 		for _, b := range k.boards {
 			b.Add(row)
 		}

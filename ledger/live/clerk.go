@@ -21,11 +21,11 @@ const share = 10
 // A clerk keeps the books of a shard and stores them.
 type clerk struct {
 	*shard
-	books  *books
-	due    *time.Timer
-	ready  bool       // a transaction may begin
-	stored chan error // of the transaction under way; nil if there is none
-	begun  time.Time
+	books      *books
+	due        *time.Timer
+	ready      bool       // a transaction may begin
+	committing chan error // of the transaction under way; nil if there is none
+	begun      time.Time
 
 	known   figures // asked for last
 	knownAt time.Time
@@ -39,11 +39,16 @@ func newClerk(s *shard, k *books) *clerk {
 func (c *clerk) work(ctx context.Context, steps <-chan raw.Step) error {
 	defer c.due.Stop()
 	last, cancel := lingering(ctx, closing)
-	defer cancel()
+	defer func() {
+		cancel()
+		if c.committing != nil {
+			<-c.committing // whoever opens the books again must see how it ended
+		}
+	}()
 	for {
 		full := c.books.waiting() >= c.cfg.Changes
-		if c.stored == nil && c.books.changed && (c.ready || full) {
-			if err := c.store(last); err != nil {
+		if c.committing == nil && c.books.changed && (c.ready || full) {
+			if err := c.commit(last); err != nil {
 				return err
 			}
 			continue
@@ -61,7 +66,7 @@ func (c *clerk) work(ctx context.Context, steps <-chan raw.Step) error {
 			}
 		case <-c.due.C:
 			c.ready = true
-		case err := <-c.stored:
+		case err := <-c.committing:
 			if err := c.done(err); err != nil {
 				return err
 			}
@@ -73,7 +78,7 @@ func (c *clerk) work(ctx context.Context, steps <-chan raw.Step) error {
 
 func (c *clerk) read(ctx context.Context, step raw.Step) error {
 	if !c.books.opened && len(step.Msgs) > 0 {
-		if err := c.books.open(c.books.settled(step.Msgs[0].Time.UnixMilli()), c.shard.stored(ctx)); err != nil {
+		if err := c.books.open(c.books.settled(step.Msgs[0].Time.UnixMilli()), c.rows(ctx)); err != nil {
 			return err
 		}
 	}
@@ -86,29 +91,29 @@ func (c *clerk) read(ctx context.Context, step raw.Step) error {
 	return nil
 }
 
-// store begins a transaction.
-func (c *clerk) store(ctx context.Context) error {
+// commit begins a transaction.
+func (c *clerk) commit(ctx context.Context) error {
 	c.ready, c.begun = false, time.Now()
 	batch, err := c.books.batch(c.source)
 	if err != nil {
 		return err
 	}
-	c.stored = make(chan error, 1)
-	go func() { c.stored <- c.apply(ctx, batch) }()
+	c.committing = make(chan error, 1)
+	go func() { c.committing <- c.apply(ctx, batch) }()
 	return nil
 }
 
 // apply tries until the batch is stored, somebody else was faster, or ctx ends.
 func (c *clerk) apply(ctx context.Context, b store.Batch) error {
 	for attempt := 0; ; attempt++ {
-		done, err := c.Ledger.store.Apply(ctx, b)
+		done, err := c.store.Apply(ctx, b)
 		if errors.Is(err, store.ErrOvertaken) && c.ours(ctx, b) {
 			err = nil // an attempt had succeeded although it failed
 		}
 		switch {
 		case err == nil:
 			c.metrics.count(c.label, b, done)
-			if n, err := c.Ledger.store.Forgets(ctx); err == nil && n != c.forgets {
+			if n, err := c.store.Forgets(ctx); err == nil && n != c.forgets {
 				return errForgotten
 			}
 			return nil
@@ -126,13 +131,13 @@ func (c *clerk) apply(ctx context.Context, b store.Batch) error {
 }
 
 func (c *clerk) ours(ctx context.Context, b store.Batch) bool {
-	there, err := c.Ledger.store.Checkpoint(ctx, b.Definition, b.Source)
+	there, err := c.store.Checkpoint(ctx, b.Definition, b.Source)
 	return err == nil && there.Revision == b.Checkpoint.Revision && bytes.Equal(there.Body, b.Checkpoint.Body)
 }
 
 // done takes the end of a transaction.
 func (c *clerk) done(err error) error {
-	c.stored = nil
+	c.committing = nil
 	if err != nil {
 		return err
 	}
@@ -146,16 +151,16 @@ func (c *clerk) done(err error) error {
 
 // close stores what was read before ctx ended.
 func (c *clerk) close(last context.Context, ended error) error {
-	if c.stored != nil {
-		if err := c.done(<-c.stored); err != nil {
+	if c.committing != nil {
+		if err := c.done(<-c.committing); err != nil {
 			return err
 		}
 	}
 	if c.books.changed {
-		if err := c.store(last); err != nil {
+		if err := c.commit(last); err != nil {
 			return err
 		}
-		if err := c.done(<-c.stored); err != nil {
+		if err := c.done(<-c.committing); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rollcall-io/rollcall/ledger"
@@ -12,8 +13,12 @@ import (
 // Recently is how long ago a user may have been active and still counts as active now.
 const Recently = 5 * time.Minute
 
-// fresh is how long figures are not computed again.
-const fresh = time.Second
+const (
+	// fresh is how long figures are not computed again.
+	fresh = time.Second
+	// askTimeout is how long shards may take that are busy reading or storing.
+	askTimeout = 5 * time.Second
+)
 
 // figures are what a ledger knows at the moment of the shards that it keeps. Their
 // connections are online whose edge holds them and spoke within the lease TTL.
@@ -26,18 +31,18 @@ type figures struct {
 // figures of the books, computed once a while at most.
 func (c *clerk) figures() figures {
 	if now := time.Now(); c.knownAt.IsZero() || now.Sub(c.knownAt) >= fresh {
-		c.known, c.knownAt = c.books.figures(c.fabric.Params.LeaseTTL), now
-		c.known.Shards = []int{c.number}
+		c.known, c.knownAt = c.books.figures(c.number, c.fabric.Params.LeaseTTL), now
 	}
 	return c.known
 }
 
-func (k *books) figures(ttl time.Duration) figures {
+func (k *books) figures(shard int, ttl time.Duration) figures {
 	f := figures{behind: k.behind, sessions: k.builder.Sessions()}
 	if !k.opened {
 		return f
 	}
-	f.AsOf, f.Definition, f.ShardsTotal = time.UnixMilli(k.time).UTC(), k.definition.Version, k.shards
+	f.Shards, f.ShardsTotal = []int{shard}, k.shards
+	f.AsOf, f.Definition = time.UnixMilli(k.time).UTC(), k.definition.Version
 	f.Online, f.Active = k.users(ttl)
 	k.publish()
 	for _, b := range k.boards {
@@ -87,12 +92,19 @@ func (l *Ledger) Stats(ctx context.Context) subjects.Stats {
 
 // ask also says how much was not read yet, and how many sessions are known.
 func (l *Ledger) ask(ctx context.Context) (subjects.Stats, figures) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	shards := l.all()
+	answers := make([]figures, len(shards))
+	var asking sync.WaitGroup
+	for i, s := range shards {
+		asking.Go(func() { answers[i] = s.ask(ctx) })
+	}
+	asking.Wait()
 	var all []subjects.Stats
 	var sum figures
-	for _, s := range l.all() {
-		if f, ok := s.ask(ctx); ok {
+	for _, f := range answers {
+		if len(f.Shards) > 0 {
 			all = append(all, f.Stats)
 			sum.behind += f.behind
 			sum.sessions += f.sessions
@@ -108,21 +120,20 @@ func (l *Ledger) ask(ctx context.Context) (subjects.Stats, figures) {
 	return stats, sum
 }
 
-// ask is for the figures of a shard; false if nobody keeps it here, or has read nothing.
-func (s *shard) ask(ctx context.Context) (figures, bool) {
+// ask is for the figures of a shard; none if nobody keeps it here, or has read nothing.
+func (s *shard) ask(ctx context.Context) (f figures) {
 	if !s.keeping.Load() {
-		return figures{}, false
+		return f
 	}
 	answer := make(chan figures, 1)
 	select {
 	case s.asks <- answer:
 	case <-ctx.Done():
-		return figures{}, false
+		return f
 	}
 	select {
-	case f := <-answer:
-		return f, f.ShardsTotal > 0
+	case f = <-answer:
 	case <-ctx.Done():
-		return figures{}, false
 	}
+	return f
 }

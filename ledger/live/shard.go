@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -198,17 +199,15 @@ func (s *shard) forget(ctx context.Context, k *books) (err error) {
 // errForgotten ends books that may name a user who was forgotten meanwhile.
 var errForgotten = errors.New("live: a user was forgotten")
 
-// stored are the shard's rows that have an instant within bounds.
-func (s *shard) stored(ctx context.Context) func(interval.Interval) ([]ledger.Session, error) {
-	return func(bounds interval.Interval) (list []ledger.Session, err error) {
-		for row, err := range s.store.Sessions(ctx, store.Query{Definition: s.cfg.Definition.Version, Bounds: bounds}) {
-			if err != nil {
-				return nil, err
-			}
-			if s.fabric.Shard(row.User) == s.number {
-				list = append(list, row)
+// rows are the shard's stored ones that have an instant within bounds.
+func (s *shard) rows(ctx context.Context) func(interval.Interval) iter.Seq2[ledger.Session, error] {
+	return func(bounds interval.Interval) iter.Seq2[ledger.Session, error] {
+		return func(yield func(ledger.Session, error) bool) {
+			for row, err := range s.store.Sessions(ctx, store.Query{Definition: s.cfg.Definition.Version, Bounds: bounds}) {
+				if (err != nil || s.fabric.Shard(row.User) == s.number) && !yield(row, err) {
+					return
+				}
 			}
 		}
-		return list, nil
 	}
 }

@@ -107,7 +107,6 @@ func (t *term) take(ctx context.Context, b feed.Batch) error {
 		entry, err := t.store.entry(msg)
 		if err != nil {
 			t.log.Error("coordinator: a record of the group cannot be read", "key", subjects.KVKey(t.store.bucket, msg.Subject), "err", err)
-			continue
 		}
 		t.tell(t.machine.Apply(entry))
 		if msg.Seq >= t.pending {

@@ -203,6 +203,11 @@ func chaos(t *testing.T, seed uint64) *recorder {
 		start(i)
 	}
 	for range 16 {
+		for _, w := range workers { // nats.go reconnects under a mutex, at which time would stand still
+			for !w.nc.IsConnected() {
+				time.Sleep(time.Millisecond)
+			}
+		}
 		i := random.IntN(len(workers))
 		w := workers[i]
 		switch random.IntN(7) {
@@ -215,11 +220,6 @@ func chaos(t *testing.T, seed uint64) *recorder {
 			pause(0, 5*time.Second)
 			w.link.Thaw()
 		case 2: // everybody's path is slow
-			for _, w := range workers { // nats.go reconnects under a mutex, at which time would stand still
-				for !w.nc.IsConnected() {
-					time.Sleep(time.Millisecond)
-				}
-			}
 			for _, w := range workers {
 				w.link.Delay(time.Duration(random.IntN(1500)) * time.Millisecond)
 			}

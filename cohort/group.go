@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"github.com/nats-io/nats.go"
 
@@ -104,12 +105,17 @@ func (s *store) keys() []string {
 // View is the group now.
 func (g *Group) View(ctx context.Context) (View, error) {
 	var m machine.Machine
+	var unreadable []string
 	err := g.store.all(ctx, func(msg feed.Msg) error {
 		e, err := g.store.entry(msg)
-		m.Apply(e)
-		return err
+		if m.Apply(e); err != nil {
+			unreadable = append(unreadable, subjects.KVKey(g.store.bucket, msg.Subject))
+		}
+		return nil
 	}, g.store.keys()...)
-	return m.View(), err
+	v := m.View()
+	v.Unreadable = unreadable
+	return v, err
 }
 
 // Parts are the records of the partitions by number: who may commit, and what was committed. Who
@@ -119,11 +125,12 @@ func (g *Group) Parts(ctx context.Context) (map[int]subjects.CohortPart, error) 
 	err := g.store.all(ctx, func(msg feed.Msg) error {
 		e, err := g.store.entry(msg)
 		if part, ok := e.Record.(*subjects.CohortPart); ok {
-			var n int
-			fmt.Sscan(e.ID, &n) // a number, or it would not have been read
+			n, _ := strconv.Atoi(e.ID) // a number, or the key would not have been read
 			parts[n] = *part
+		} else if err != nil {
+			return fmt.Errorf("cohort: %s: %w", subjects.KVKey(g.store.bucket, msg.Subject), err)
 		}
-		return err
+		return nil
 	}, subjects.KeyCohortParts(g.store.group))
 	return parts, err
 }
@@ -137,10 +144,7 @@ func (g *Group) Watch(ctx context.Context, f func(View, []Event) error) error {
 		err := g.store.follow(g.store.keys()...).Run(ctx, func(_ context.Context, b feed.Batch) error {
 			var events []Event
 			for _, msg := range b.Msgs {
-				e, err := g.store.entry(msg)
-				if err != nil {
-					return err
-				}
+				e, _ := g.store.entry(msg) // what cannot be read is not there
 				events = append(events, m.Apply(e)...)
 			}
 			if !loaded {

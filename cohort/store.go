@@ -142,7 +142,8 @@ func (s *store) follow(keys ...string) *feed.Reader {
 	return feed.New(s.js, feed.Config{Stream: subjects.KVStream(s.bucket), Subjects: filter})
 }
 
-// entry makes a message of the bucket an entry for a machine.
+// entry makes a message of the bucket an entry for a machine. With an error it is one as well: of a
+// record that cannot be read.
 func (s *store) entry(msg feed.Msg) (machine.Entry, error) {
 	_, kind, id, err := subjects.ParseCohort(subjects.KVKey(s.bucket, msg.Subject))
 	if err != nil {
@@ -153,7 +154,9 @@ func (s *store) entry(msg feed.Msg) (machine.Entry, error) {
 		e.Reason = subjects.CohortEndReason(msg.Header)
 		return e, nil
 	}
-	e.Record, err = decode(kind, msg.Data)
+	if e.Record, err = decode(kind, msg.Data); err != nil {
+		e.Record, e.Reason = nil, machine.ReasonUnreadable
+	}
 	return e, err
 }
 

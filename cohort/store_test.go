@@ -3,9 +3,13 @@ package cohort_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rollcall-io/rollcall/cohort"
@@ -76,6 +80,72 @@ func TestStoreLosesItsLastSeconds(t *testing.T) {
 				if err := w.commit(n, 10); err != nil {
 					t.Errorf("%s commits in %d: %v", w.id, n, err)
 				}
+			}
+		}
+	})
+}
+
+// Records that make no sense stop nobody: a member that writes one is gone, and a plan is written anew.
+func TestRecordsThatMakeNoSense(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 4)
+		a := s.join("a") // coordinates
+		s.settled(time.Second, a)
+		b := s.join("b")
+		s.settled(time.Second, a, b)
+		js, err := jetstream.New(lab.Connect(t, s.server.NewLink()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv, err := js.KeyValue(t.Context(), "presence_cohort_workers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(key string) {
+			t.Helper()
+			if _, err := kv.PutString(t.Context(), key, "{nonsense"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := s.watch()
+		b.link.Freeze()
+		put("orders.member.b")
+		put("orders.member.other")
+		s.settled(time.Second, a)
+		if got, want := states(w.seen(), "b"), []string{"expired unreadable"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if v, err := w.group.View(t.Context()); err != nil || len(v.Members) != 1 || len(v.Unreadable) != 2 {
+			t.Errorf("%+v, %v", v, err)
+		}
+		put("orders.plan")
+		put("orders.lease")
+		put("orders.orders")
+		c := s.join("c")
+		s.settled(10*time.Second, a, c)
+		for _, n := range c.has() {
+			if err := c.commit(n, 1); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Ten processes find an empty server at the same moment.
+func TestEverybodyIsFirst(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 30)
+		workers := make([]*worker, 10)
+		var joining sync.WaitGroup
+		for i := range workers {
+			joining.Go(func() { workers[i] = s.join(fmt.Sprint("w", i)) })
+		}
+		joining.Wait()
+		s.settled(2*time.Second, workers...)
+		s.owners(workers...)
+		for _, w := range workers {
+			if n := w.given(); n != 1 {
+				t.Errorf("%s was given %d assignments", w.id, n)
 			}
 		}
 	})

@@ -29,7 +29,8 @@ const (
 	ReasonRestart    = "restart" // goodbye, to come back
 	ReasonFinal      = "final"   // goodbye for good
 	ReasonHoldOver   = "hold_over"
-	ReasonVanished   = "vanished" // the record is gone, and nobody has said why
+	ReasonVanished   = "vanished"   // the record is gone, and nobody has said why
+	ReasonUnreadable = "unreadable" // the record makes no sense
 	// Of partitions.
 	WhyFirst     = "first"     // it belonged to nobody
 	WhyExpired   = "expired"   // its owner was silent for too long

@@ -14,9 +14,10 @@ type Entry struct {
 	ID       string // of the member, if the record is one's
 	Revision uint64
 	Time     time.Time // given by the store
-	// Record is what the kind says, as a pointer; nil if the record was ended.
+	// Record is what the kind says, as a pointer; nil if the record was ended or cannot be read, which
+	// is the same.
 	Record any
-	// Reason is why it was ended, if anybody said so.
+	// Reason is why it was ended, if anybody said so, or [ReasonUnreadable].
 	Reason string
 }
 
@@ -75,8 +76,9 @@ func (m *Machine) Apply(e Entry) []Event {
 			m.orders = *orders
 		}
 	case subjects.CohortPlanKind:
+		m.planRevision = e.Revision // also of one that must be written anew
 		if plan, ok := e.Record.(*subjects.CohortPlan); ok {
-			events = m.adopt(*plan, e.Revision)
+			events = m.adopt(*plan)
 		}
 	case subjects.CohortMemberKind:
 		if record, ok := e.Record.(*subjects.CohortMember); ok {
@@ -171,9 +173,9 @@ func (m *Machine) end(e Entry) []Event {
 }
 
 // adopt takes a plan and tells what it changes.
-func (m *Machine) adopt(plan subjects.CohortPlan, revision uint64) (events []Event) {
+func (m *Machine) adopt(plan subjects.CohortPlan) (events []Event) {
 	old := m.plan
-	m.plan, m.planRevision = plan, revision
+	m.plan = plan
 	asked := make(map[int]time.Time)
 	for n, share := range plan.Partitions {
 		var was subjects.CohortShare

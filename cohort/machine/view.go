@@ -17,6 +17,8 @@ type View struct {
 	Members     []MemberView           `json:"members"`
 	Partitions  []subjects.CohortShare `json:"partitions"`
 	Pinned      map[int]string         `json:"pinned,omitempty"`
+	// Unreadable are the keys of records that make no sense. They count as not there.
+	Unreadable []string `json:"unreadable,omitempty"`
 }
 
 // A MemberView is one member of a group.

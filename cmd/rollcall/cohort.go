@@ -34,12 +34,17 @@ func (cohortCmd) Help() string {
 
 // grouping is what every command on groups needs.
 type grouping struct {
-	JSON bool `help:"Print JSON, one object a line."`
+	JSON   bool   `help:"Print JSON, one object a line."`
+	Bucket string `default:"workers" enum:"workers,keeper,fanout" help:"Where the group lies: workers, or keeper or fanout for those that share shards out."`
 	remote
 }
 
 func (g grouping) connect(std console) (*nats.Conn, error) {
-	return g.connectAs(std, "cohort", party{role: identity.Worker, ids: []string{"rollcall-cohort"}, anyName: true, does: "look after worker groups"})
+	who := party{role: identity.Worker, ids: []string{"rollcall-cohort"}, anyName: true, does: "look after worker groups"}
+	if g.Bucket != subjects.WorkersBucket {
+		who = party{role: identity.Operator, ids: who.ids, anyName: true, does: "look after the processes of a fabric"}
+	}
+	return g.connectAs(std, "cohort", who)
 }
 
 // open finds a group while f uses it.
@@ -51,7 +56,7 @@ func (g grouping) open(ctx context.Context, std console, name string, f func(*co
 	defer nc.Close()
 	opening, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	group, err := cohort.Open(opening, nc, g.Prefix, "", name)
+	group, err := cohort.Open(opening, nc, g.Prefix, g.Bucket, name)
 	if err == nil {
 		err = f(group)
 	}
@@ -79,7 +84,7 @@ func (c *cohortLsCmd) Run(ctx context.Context, std console) error {
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	names, err := cohort.Groups(ctx, nc, c.Prefix, "")
+	names, err := cohort.Groups(ctx, nc, c.Prefix, c.Bucket)
 	if errors.Is(err, cohort.ErrNoGroup) {
 		err = nil // not even a place for one
 	}
@@ -95,7 +100,7 @@ func (c *cohortLsCmd) Run(ctx context.Context, std console) error {
 		fmt.Fprintln(table, "GROUP\tMEMBERS\tPARTITIONS\tUNOWNED\tCOORDINATOR\tGENERATION")
 	}
 	for _, name := range names {
-		group, err := cohort.Open(ctx, nc, c.Prefix, "", name)
+		group, err := cohort.Open(ctx, nc, c.Prefix, c.Bucket, name)
 		if err != nil {
 			return severed(nc, misused(err))
 		}
@@ -175,6 +180,9 @@ func (c *cohortShowCmd) Run(ctx context.Context, std console) error {
 			}{c.Group, v, parts})
 		}
 		asOf(std, c.Group, v)
+		for _, key := range v.Unreadable {
+			fmt.Fprintf(std.err, "record %s makes no sense and counts as not there\n", key)
+		}
 		printGroup(std.out, c.Group, v)
 		printMembers(std.out, v)
 		printPartitions(std.out, v, parts)
@@ -445,7 +453,7 @@ func (c *cohortCreateCmd) Run(ctx context.Context, std console) error {
 	if c.Partitions == 0 {
 		return fmt.Errorf("%w: a group has at least one partition", errUsage)
 	}
-	if err := cohort.Create(ctx, nc, c.Prefix, "", c.Group, c.Partitions, timing); err != nil {
+	if err := cohort.Create(ctx, nc, c.Prefix, c.Bucket, c.Group, c.Partitions, timing); err != nil {
 		return severed(nc, misused(err))
 	}
 	if c.JSON {

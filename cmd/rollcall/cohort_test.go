@@ -47,7 +47,7 @@ func worker(t *testing.T, url, id string) {
 
 // An operator makes a group, sees who is there, drains one member, and moves a partition.
 func TestCohortAsItIsTyped(t *testing.T) {
-	url := up(t)
+	url := up(t, "--data", t.TempDir())
 	says := func(args ...string) string {
 		t.Helper()
 		code, out, errs := command(t, append([]string{"cohort"}, append(args, "-s", url)...)...)
@@ -124,7 +124,7 @@ func TestCohortAsItIsTyped(t *testing.T) {
 
 // Who may not look after groups is told so before the server is asked.
 func TestCohortRefusesOtherCredentials(t *testing.T) {
-	url := up(t)
+	url := up(t, "--data", t.TempDir())
 	file := filepath.Join(t.TempDir(), "e.creds")
 	if code, _, errs := command(t, "token", "edge", "--id", "e", "--out", file); code != 0 {
 		t.Fatal(errs)

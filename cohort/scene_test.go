@@ -220,8 +220,9 @@ func (s *scene) watch() *witness {
 	return w
 }
 
-// seen returns the events since it was called last.
+// seen returns the events since it was called last, those of this moment included.
 func (w *witness) seen() []cohort.Event {
+	time.Sleep(10 * time.Millisecond)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	events := w.events

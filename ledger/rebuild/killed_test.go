@@ -55,9 +55,12 @@ func liveAndDie(t *testing.T, place string) {
 }
 
 func testKilled(t *testing.T, place string) {
-	rnd, kills := rand.New(rand.NewPCG(2, 9)), 0
+	rnd, kills, signs := rand.New(rand.NewPCG(2, 9)), 0, 40
+	if testing.Short() {
+		signs = 150
+	}
 	for ended := false; !ended; {
-		if ended = !killAfter(t, place, 40+rnd.IntN(100)); !ended {
+		if ended = !killAfter(t, place, signs+rnd.IntN(100)); !ended {
 			kills++
 		}
 		if s := openAt(t, place); !ended && finished(t, s) {

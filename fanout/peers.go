@@ -3,10 +3,9 @@ package fanout
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/nats-io/nats.go"
 
 	"github.com/rollcall-io/rollcall"
@@ -86,9 +85,9 @@ func (f *Fanout) homeOf(id string) *peer {
 }
 
 func weight(fanout, id string) uint64 {
-	h := fnv.New64a()
-	io.WriteString(h, fanout)
-	io.WriteString(h, id)
+	h := xxhash.New()
+	h.WriteString(fanout)
+	h.WriteString(id)
 	return h.Sum64()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -247,9 +248,13 @@ func refused(e *subjects.Error) *wire.PeerReply {
 	return &wire.PeerReply{Code: string(e.Code), Text: e.Message}
 }
 
-// respond answers a peer. If the server would not carry the pieces, it is told how
-// large they are.
+// respond answers a peer, in its inbox. If the server would not carry the pieces, it is told
+// how large they are.
 func (f *Fanout) respond(m *nats.Msg, r *wire.PeerReply) {
+	if !strings.HasPrefix(m.Reply, nats.InboxPrefix) {
+		f.metrics.malformed.Inc()
+		return
+	}
 	data, err := subjects.Encode(r)
 	if err == nil && len(data) > int(f.nc.MaxPayload()) {
 		for _, p := range r.Parts {

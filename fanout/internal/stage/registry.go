@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +62,22 @@ func (r *Registry) grantLocked(shard int, to *Member) {
 	}
 }
 
+// Take makes this member the owner of a shard: see [Registry.Give].
+func (m *Member) Take(shard int, rough bool) { m.registry.Give(shard, m, rough) }
+
+// Owns lists the shards that the member owns as far as the registry knows.
+func (m *Member) Owns() (all []int) {
+	m.registry.mu.Lock()
+	defer m.registry.mu.Unlock()
+	for shard, holder := range m.registry.holders {
+		if holder == m {
+			all = append(all, shard)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Own implements [rollcall.Ownership].
 func (m *Member) Own(ctx context.Context, run func(context.Context, rollcall.Grant) error) error {
 	var running sync.WaitGroup
@@ -104,22 +121,36 @@ func (m *Member) ended(ctx context.Context, end func(), shard int) {
 }
 
 // StartSeveral runs several fanouts among which the shards are shared out, and waits
-// until each answers for all of them.
+// until they know of each other.
 func (s *Stage) StartSeveral(n int, cfg fanout.Config) []*Running {
 	s.T.Helper()
 	registry := NewRegistry()
-	members := make([]*Member, n)
-	for i := range members {
-		members[i] = registry.Join()
-	}
-	for shard := range s.Fabric.Shards() {
-		registry.Give(shard, members[shard%n], false)
-	}
 	running := make([]*Running, n)
-	for i, m := range members {
-		cfg.Ownership = m
-		running[i] = s.Start(cfg)
+	for i := range running {
+		m := registry.Join()
+		for shard := i; shard < s.Fabric.Shards(); shard += n {
+			m.Take(shard, false)
+		}
+		running[i] = s.StartMember(m, cfg)
 	}
-	time.Sleep(time.Second) // they hear of each other
+	time.Sleep(time.Second)
 	return running
+}
+
+// StartMember runs a fanout that owns what a registry gives it, and waits until it
+// answers for that.
+func (s *Stage) StartMember(m *Member, cfg fanout.Config) *Running {
+	s.T.Helper()
+	r := s.LaunchMember(m, cfg)
+	s.await(r)
+	return r
+}
+
+// LaunchMember does not wait.
+func (s *Stage) LaunchMember(m *Member, cfg fanout.Config) *Running {
+	s.T.Helper()
+	cfg.Ownership = m
+	r := s.Launch(cfg)
+	r.Member = m
+	return r
 }

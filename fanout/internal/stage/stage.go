@@ -176,16 +176,24 @@ func (s *Stage) write(user string, m *nats.Msg) {
 // A Running is a fanout of the stage.
 type Running struct {
 	*fanout.Fanout
-	Link  *lab.Link
-	Ended chan struct{}
-	Err   error // valid after Ended
-	stop  context.CancelFunc
+	NATS   *nats.Conn
+	Link   *lab.Link
+	Member *Member // of a registry; nil if it owns all
+	Ended  chan struct{}
+	Err    error // valid after Ended
+	stop   context.CancelFunc
 }
 
 // Start runs a fanout on a link of its own and waits until it answers.
 func (s *Stage) Start(cfg fanout.Config) *Running {
 	s.T.Helper()
 	r := s.Launch(cfg)
+	s.await(r)
+	return r
+}
+
+func (s *Stage) await(r *Running) {
+	s.T.Helper()
 	select {
 	case <-r.Ready():
 	case <-r.Ended:
@@ -193,7 +201,6 @@ func (s *Stage) Start(cfg fanout.Config) *Running {
 	case <-time.After(time.Minute):
 		s.T.Fatal("fanout is not ready")
 	}
-	return r
 }
 
 // Launch runs a fanout and does not wait.
@@ -209,7 +216,7 @@ func (s *Stage) Launch(cfg fanout.Config) *Running {
 		s.T.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	r := &Running{Fanout: f, Link: link, Ended: make(chan struct{}), stop: stop}
+	r := &Running{Fanout: f, NATS: nc, Link: link, Ended: make(chan struct{}), stop: stop}
 	go func() {
 		defer close(r.Ended)
 		if r.Err = f.Run(ctx); r.Err != nil && !errors.Is(r.Err, context.Canceled) && !errors.Is(r.Err, rollcall.ErrNotOwner) {
@@ -220,8 +227,9 @@ func (s *Stage) Launch(cfg fanout.Config) *Running {
 	return r
 }
 
-// Crash ends the fanout without a word.
+// Crash ends the fanout and its connection.
 func (r *Running) Crash() {
 	r.stop()
 	<-r.Ended
+	r.NATS.Close()
 }

@@ -29,11 +29,25 @@ var (
 // with clients whose links freeze, break and are slow, fanouts that crash and take over,
 // and policies that change. Versions only grow, whatever happens.
 func TestConsistency(t *testing.T) {
-	for i := range *consistencies {
+	testConsistency(t, *consistencies, func(s *stage.Stage) service { return &soloist{s, s.Start(fanout.Config{})} })
+}
+
+// So it is with several fanouts that hang, are cut off, killed and restarted, and between which
+// shards move. Who among them is whose home is different every time.
+func TestConsistencyOfSeveralFanouts(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		t.Run(fmt.Sprint(n, " fanouts"), func(t *testing.T) {
+			testConsistency(t, (*consistencies+1)/2, func(s *stage.Stage) service { return newEnsemble(s, n) })
+		})
+	}
+}
+
+func testConsistency(t *testing.T, histories int, start func(*stage.Stage) service) {
+	for i := range histories {
 		seed := *firstConsistency + uint64(i)
 		t.Run(fmt.Sprint("history ", seed), func(t *testing.T) {
 			lab.Bubble(t, func(t *testing.T) {
-				p := newPlay(t, seed)
+				p := newPlay(t, seed, start)
 				for range 8 {
 					for range 20 {
 						p.act()
@@ -50,12 +64,38 @@ type play struct {
 	t      *testing.T
 	s      *stage.Stage
 	random *rand.Rand
-	fanout *stage.Running
+	fanout service
 	clerk  *clerk
 	people []string
 	views  map[string]fanout.View
 	seats  []*seat
 }
+
+// A service is what the fabric has of fanouts, and what happens to them.
+type service interface {
+	suffer(random *rand.Rand)
+	recover()
+}
+
+// A soloist is a fanout that owns everything.
+type soloist struct {
+	s *stage.Stage
+	*stage.Running
+}
+
+func (o *soloist) suffer(random *rand.Rand) {
+	if random.IntN(2) == 0 {
+		o.Link.Delay(time.Duration(random.IntN(80)) * time.Millisecond) // a change of groups takes many round trips
+		return
+	}
+	if random.IntN(2) == 0 { // else it is taken over while it runs
+		o.Crash()
+		time.Sleep(time.Duration(random.IntN(40)) * time.Second)
+	}
+	o.Running = o.s.Start(fanout.Config{})
+}
+
+func (o *soloist) recover() { o.Link.Delay(0) }
 
 // A seat is a client; two of them are of the same viewer.
 type seat struct {
@@ -70,12 +110,12 @@ type seat struct {
 	backward []string
 }
 
-func newPlay(t *testing.T, seed uint64) *play {
+func newPlay(t *testing.T, seed uint64, start func(*stage.Stage) service) *play {
 	p := &play{
 		t: t, s: stage.New(t, 2), random: rand.New(rand.NewPCG(seed, 3)), views: make(map[string]fanout.View),
 		people: []string{"ann", "bob", "carl", "dora", "nobody", "vera"},
 	}
-	p.fanout = p.s.Start(fanout.Config{})
+	p.fanout = start(p.s)
 	p.clerk = newClerk(p.s)
 	for _, id := range []string{"vera", "vera", "wim"} {
 		p.sit(id)
@@ -148,14 +188,8 @@ func (p *play) act() {
 		}
 	case 11:
 		seat.link.Heal()
-	case 12:
-		p.fanout.Link.Delay(time.Duration(p.random.IntN(80)) * time.Millisecond) // a change of groups takes many round trips
-	case 13:
-		if p.random.IntN(2) == 0 { // else it is taken over while it runs
-			p.fanout.Crash()
-			time.Sleep(time.Duration(p.random.IntN(40)) * time.Second)
-		}
-		p.fanout = p.s.Start(fanout.Config{})
+	case 12, 13:
+		p.fanout.suffer(p.random)
 	}
 	time.Sleep([]time.Duration{0, 20 * time.Millisecond, time.Second, time.Duration(p.random.IntN(90)) * time.Second}[p.random.IntN(4)])
 }
@@ -201,7 +235,7 @@ func (p *play) policy() {
 
 // quiet lets everything arrive and compares.
 func (p *play) quiet() {
-	p.fanout.Link.Delay(0)
+	p.fanout.recover()
 	for _, s := range p.seats {
 		s.link.Delay(0)
 		s.link.Heal()

@@ -88,11 +88,11 @@ func (m *Member) read(msg feed.Msg) {
 		m.log.Error("a record of the group cannot be read", "key", subjects.KVKey(m.store.bucket, msg.Subject), "err", err)
 		return
 	}
-	switch record := e.Record.(type) {
-	case *subjects.CohortPlan:
-		m.adopt(*record)
-	default:
-		m.lease.saw(e.Revision, record != nil)
+	switch plan, ok := e.Record.(*subjects.CohortPlan); {
+	case ok:
+		m.adopt(*plan)
+	case e.Kind == subjects.CohortLeaseKind:
+		m.lease.saw(e.Revision, e.Record != nil)
 	}
 }
 

@@ -22,7 +22,7 @@ var _ rollcall.Ownership = (*Member)(nil)
 // Own implements [rollcall.Ownership] by the partitions of the group: run is called for each that
 // the member owns. The context given to it ends when the partition is asked for or lost, or ctx
 // has ended; when run returns, the partition is released. So run may still commit what it has done,
-// with a context of its own. Use it instead of [Member.Assignments], not beside it.
+// with a context of its own. Call it once, and instead of [Member.Assignments].
 //
 // It returns when ctx has ended, or with [Member.Err] when the member takes part no more, and every run
 // has returned. It does not say goodbye.
@@ -67,9 +67,10 @@ type owning struct {
 
 // A work is one call of run. Those of one partition come one after the other.
 type work struct {
-	grant rollcall.Grant
-	stop  context.CancelFunc
-	done  chan struct{}
+	grant  rollcall.Grant
+	stop   context.CancelFunc
+	done   chan struct{}
+	failed int // runs in a row, this one included; set before done is closed
 }
 
 func (o *owning) follow(a Assignment) {
@@ -94,13 +95,14 @@ func (o *owning) follow(a Assignment) {
 
 func (o *owning) start(g rollcall.Grant, before *work) {
 	ctx, stop := context.WithCancel(o.ctx)
-	w := &work{g, stop, make(chan struct{})}
+	w := &work{grant: g, stop: stop, done: make(chan struct{})}
 	o.works[g.Shard] = w
 	o.all.Go(func() {
 		defer close(w.done)
 		defer stop()
 		if before != nil {
 			<-before.done
+			w.failed = before.failed
 		}
 		if ctx.Err() == nil {
 			o.work(ctx, w)
@@ -112,16 +114,22 @@ func (o *owning) start(g rollcall.Grant, before *work) {
 	})
 }
 
-// work runs once. A run that fails before its time rests before the partition is given again.
+// work runs once. A run that fails before its time rests before the partition is given again, the
+// longer the more often it has failed.
 func (o *owning) work(ctx context.Context, w *work) {
+	began := time.Now()
 	err := o.run(ctx, w.grant)
 	if ctx.Err() != nil {
 		return
 	}
+	if time.Since(began) > 5*lastRest {
+		w.failed = 0
+	}
 	if !errors.Is(err, rollcall.ErrNotOwner) {
 		o.member.log.Warn("partition interrupted, releasing it to be given it again", "partition", w.grant.Shard, "err", err)
 	}
-	retry.Pause(ctx, retry.Backoff(0, firstRest, lastRest, rand.Int64N))
+	retry.Pause(ctx, retry.Backoff(w.failed, firstRest, lastRest, rand.Int64N))
+	w.failed++
 }
 
 func (o *owning) stopAll() {

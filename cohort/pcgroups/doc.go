@@ -4,6 +4,8 @@
 //
 //	cd cohort/pcgroups && go test -v ./...
 //
+// Its go.mod shares some requirements with the root's. When those move on there, run go mod tidy here too.
+//
 // They differ in more than moves: membership there is changed by hand, and a member that dies leaves its
 // partitions to another process of the same name, if there is one.
 package pcgroups

@@ -126,6 +126,19 @@ func (p *Process) Kill() {
 	p.ended = true
 }
 
+// Leave has a process drain, and waits until it has ended.
+func (p *Process) Leave(drain func(context.Context) error) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := drain(ctx); err != nil {
+		p.t.Errorf("draining: %v", err)
+	}
+	if err := p.Ended(); err != nil {
+		p.t.Errorf("the process has drained and ended with %v", err)
+	}
+}
+
 // Ended waits for a process that ends by itself, and returns why.
 func (p *Process) Ended() error {
 	err := <-p.done
@@ -140,10 +153,13 @@ type Keeper struct {
 }
 
 // StartKeeper starts a keeper of all shards.
-func (f *Fabric) StartKeeper() *Keeper {
+func (f *Fabric) StartKeeper() *Keeper { return f.StartKeeperAs("") }
+
+// StartKeeperAs starts a keeper that shares the shards with others, as a member of this id.
+func (f *Fabric) StartKeeperAs(member string) *Keeper {
 	f.T.Helper()
 	p := f.connect()
-	k, err := keeper.New(p.nc, keeper.Config{})
+	k, err := keeper.New(p.nc, keeper.Config{Member: member})
 	if err != nil {
 		f.T.Fatal(err)
 	}

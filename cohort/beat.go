@@ -90,7 +90,11 @@ func (m *Member) say(ctx context.Context) (subjects.CohortBye, error) {
 		return record.Bye, errUnregistered
 	}
 	found, err := subjects.DecodeCohort[subjects.CohortMember](stored.value)
-	if err != nil || found.Conn != record.Conn {
+	switch {
+	case err == nil && found.Conn == record.Conn:
+	case stored.revision < expected: // of a connection before this one: the store has lost ours
+		return record.Bye, errUnregistered
+	default:
 		return record.Bye, ErrReplaced
 	}
 	m.heard(stored.revision) // a heartbeat of ours whose acknowledgement was lost
@@ -108,6 +112,13 @@ func (m *Member) record() (record subjects.CohortMember, expected uint64) {
 		Conn: m.conn, Weight: m.cfg.Weight, Load: load, IdleMS: time.Since(m.progress).Milliseconds(),
 		Bye: m.bye, Released: maps.Clone(m.released), Info: m.cfg.Info,
 	}, m.revision
+}
+
+// lastRevision is that of the own record, as far as is known.
+func (m *Member) lastRevision() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.revision
 }
 
 func (m *Member) heard(revision uint64) {
@@ -141,7 +152,7 @@ func (m *Member) register(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if stored.value != nil && before != "" {
+		if stored.value != nil && before != "" && stored.revision >= m.lastRevision() {
 			if found, err := subjects.DecodeCohort[subjects.CohortMember](stored.value); err != nil || found.Conn != before {
 				return ErrReplaced
 			}

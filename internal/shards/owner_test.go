@@ -191,6 +191,29 @@ func TestTwoOfOneID(t *testing.T) {
 	})
 }
 
+// The store loses that a member has come back under its id, and shows its predecessor: that is no
+// newer connection.
+func TestTheStoreForgetsThatAMemberCameBack(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		sc := newScene(t, 2)
+		first := sc.start("a")
+		time.Sleep(2 * time.Second)
+		early := sc.server.Snapshot("KV_presence_cohort_keeper")
+		first.kill()
+		second := sc.start("a")
+		time.Sleep(10 * time.Second)
+		sc.server.Stop()
+		sc.server.Restore(early)
+		sc.server.Start()
+		time.Sleep(30 * time.Second)
+		sc.shares(second)
+		if len(second.result) > 0 {
+			t.Errorf("ended with %v", <-second.result)
+		}
+		sc.wantOrder()
+	})
+}
+
 var (
 	histories = flag.Int("histories", 8, "how many random histories to play")
 	firstSeed = flag.Uint64("history", 1, "the seed of the first of them")

@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -40,6 +41,8 @@ type Fanout struct {
 	running    atomic.Bool
 	news       chan struct{} // there is something to tell the peers
 	asks       atomic.Bool   // and to ask them
+	leaving    atomic.Bool
+	waiting    atomic.Int64 // requests that are not answered yet
 
 	mu        sync.Mutex
 	granted   int // shards granted now, loaded or not
@@ -132,8 +135,8 @@ func (f *Fanout) run(ctx context.Context) error {
 	group.Go(func() error { f.mingle(ctx); return nil })
 	group.Go(func() error {
 		// Nothing is left to do when no shard can be owned any more.
-		defer stop()
 		defer end()
+		defer f.retire(ctx, stop)
 		return f.owner.Own(ctx, f.fabric.Names, f.runShard)
 	})
 	return group.Wait()
@@ -143,6 +146,32 @@ func (f *Fanout) run(ctx context.Context) error {
 // once without any client's help, and Run returns nil. It waits for that. If ctx ends first, the
 // fanout goes on leaving until Run's context ends.
 func (f *Fanout) Drain(ctx context.Context) error { return f.owner.Drain(ctx) }
+
+// lastRequests is how long requests may be on their way to a fanout that leaves.
+const lastRequests = 100 * time.Millisecond
+
+// retire leaves requests to the other fanouts, and waits until those that have come here are
+// answered.
+func (f *Fanout) retire(ctx context.Context, stop func()) {
+	defer stop()
+	if ctx.Err() != nil {
+		return // a crash
+	}
+	f.leaving.Store(true)
+	f.say(f.state())
+	stop()
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout+lastRequests)
+	defer cancel()
+	for pause := lastRequests; ctx.Err() == nil; pause = lastRequests / 10 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		if f.waiting.Load() == 0 {
+			return
+		}
+	}
+}
 
 func (f *Fanout) runShard(ctx context.Context, g rollcall.Grant) error {
 	f.mu.Lock()

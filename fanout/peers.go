@@ -75,7 +75,10 @@ func (f *Fanout) homeOf(id string) *peer {
 		return nil
 	}
 	var home *peer
-	highest, now := weight(f.id, id), time.Now()
+	highest, now := uint64(0), time.Now()
+	if !f.leaving.Load() {
+		highest = weight(f.id, id)
+	}
 	for _, p := range f.peers {
 		if w := weight(p.id, id); w > highest && p.living(now) {
 			home, highest = p, w
@@ -99,7 +102,8 @@ func (f *Fanout) mingle(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			f.say(&wire.PeerState{Leaves: true})
+			f.leaving.Store(true)
+			f.say(f.state())
 			return
 		case <-again.C:
 			f.forgetDead()
@@ -113,7 +117,7 @@ func (f *Fanout) mingle(ctx context.Context) {
 func (f *Fanout) state() *wire.PeerState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := &wire.PeerState{Holder: f.cfg.Holder, Asks: f.asks.Swap(false)}
+	s := &wire.PeerState{Holder: f.cfg.Holder, Asks: f.asks.Swap(false), Leaves: f.leaving.Load()}
 	for n, sh := range f.shards {
 		s.Shards = append(s.Shards, &wire.PeerState_Owned{Shard: uint32(n), Generation: sh.grant.Generation})
 	}

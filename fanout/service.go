@@ -127,9 +127,11 @@ func (f *Fanout) take(e endpoint, id, reply string, body []byte) {
 			f.cfg.RequestRate, wait.Round(10*time.Millisecond)))
 		return
 	}
+	f.waiting.Add(1)
 	select {
 	case d.queue <- call{e, id, reply, body}:
 	default:
+		f.waiting.Add(-1)
 		f.refuse(e.label, reply, subjects.Errorf(subjects.CodeUnavailable, "too many requests are waiting"))
 	}
 }
@@ -148,6 +150,7 @@ func (f *Fanout) work(ctx context.Context, d *desk) {
 }
 
 func (f *Fanout) handle(ctx context.Context, c call) {
+	defer f.waiting.Add(-1)
 	var data []byte
 	err := guarded(c.label, func() (err error) { data, err = c.perform(ctx, c.id, c.body); return err })
 	var refusal *subjects.Error

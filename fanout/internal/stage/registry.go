@@ -62,6 +62,9 @@ func (r *Registry) grantLocked(shard int, to *Member) {
 	}
 }
 
+// Another joins the registry of this member.
+func (m *Member) Another() *Member { return m.registry.Join() }
+
 // Take makes this member the owner of a shard: see [Registry.Give].
 func (m *Member) Take(shard int, rough bool) { m.registry.Give(shard, m, rough) }
 

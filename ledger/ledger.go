@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/rollcall-io/rollcall/ledger/interval"
@@ -22,8 +24,8 @@ const (
 	KindLogout                     // the user logged out
 )
 
-// Event is one raw event. Events come in any order and more than once; (Session,
-// Epoch, Sequence) tells the same event.
+// Event is one raw event. Events come in any order and more than once; epoch and
+// sequence tell the same event of a session.
 type Event struct {
 	At       int64 // ms since the Unix epoch, by the store's clock
 	User     string
@@ -55,6 +57,19 @@ const (
 	Foreground Measure = "foreground"
 	Active     Measure = "active"
 )
+
+// A SessionKey names a session. The id may be the application's, so it means something
+// only on one device of one user: the same id of another user, or on another device, is
+// another session.
+type SessionKey struct{ User, Device, ID string }
+
+// Compare orders by user, then device, then id.
+func (k SessionKey) Compare(other SessionKey) int {
+	return cmp.Or(strings.Compare(k.User, other.User), strings.Compare(k.Device, other.Device), strings.Compare(k.ID, other.ID))
+}
+
+// Key names the session.
+func (s Session) Key() SessionKey { return SessionKey{s.User, s.Device, s.ID} }
 
 // Session is a session as a definition sees it. Under one definition the same events
 // make the same session, whatever their order.

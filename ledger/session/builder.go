@@ -48,17 +48,14 @@ type Builder struct {
 
 	watermark, floor int64
 	swept            int64 // the floor of the last sweep
-	sessions         map[key]*session
+	sessions         map[ledger.SessionKey]*session
 	clients          map[ledger.Client]*ledger.Client
 	dirty            []*session
 }
 
-// A key names a session. Ids are the application's, so they may repeat among users.
-type key struct{ user, device, id string }
-
 // A session is the events that may still change and what the others came to.
 type session struct {
-	key
+	ledger.SessionKey
 	client  *ledger.Client
 	told    int64   // the epoch that the client is of
 	epochs  []int64 // that its entries refer to
@@ -102,7 +99,7 @@ func New(c Config) (*Builder, error) {
 		lateness: d.Lateness.Milliseconds(), names: make(map[string]uint8),
 		session: c.Session, reject: c.Reject,
 		watermark: interval.Earliest, floor: interval.Earliest, swept: interval.Earliest,
-		sessions: make(map[key]*session), clients: make(map[ledger.Client]*ledger.Client),
+		sessions: make(map[ledger.SessionKey]*session), clients: make(map[ledger.Client]*ledger.Client),
 	}
 	for i, label := range d.Labels {
 		b.names[label] = uint8(i + 1)
@@ -121,7 +118,7 @@ func (b *Builder) Add(e ledger.Event) {
 		b.refuse(ledger.RuleLate, "older than the allowed lateness", e)
 		return
 	}
-	s := b.find(key{e.User, e.Device, e.Session})
+	s := b.find(ledger.SessionKey{User: e.User, Device: e.Device, ID: e.Session})
 	epoch, ok := s.place(e.Epoch)
 	if !ok {
 		b.refuse(ledger.RuleInput, "too many epochs", e)
@@ -160,14 +157,16 @@ func (b *Builder) refuse(rule, reason string, e ledger.Event) {
 }
 
 // Find returns the handle of a session, which need not have begun.
-func (b *Builder) Find(user, device, id string) Handle { return Handle{b.find(key{user, device, id})} }
+func (b *Builder) Find(user, device, id string) Handle {
+	return Handle{b.find(ledger.SessionKey{User: user, Device: device, ID: id})}
+}
 
 // Beat adds a heartbeat without a sequence number, with flags as the device's word. It
 // is [Builder.Add] for those who add many.
 func (b *Builder) Beat(h *Handle, epoch, at int64, flags uint8) {
 	s := h.s
 	if s.gone {
-		s = b.find(s.key)
+		s = b.find(s.SessionKey)
 		h.s = s
 	}
 	if at < b.floor || at >= interval.Latest {
@@ -184,15 +183,15 @@ func (b *Builder) Beat(h *Handle, epoch, at int64, flags uint8) {
 
 func (s *session) beat(epoch, at int64, flags uint8) ledger.Event {
 	return ledger.Event{
-		At: at, User: s.user, Device: s.device, Session: s.id, Epoch: epoch, Kind: ledger.KindBeat, Stated: true,
+		At: at, User: s.User, Device: s.Device, Session: s.ID, Epoch: epoch, Kind: ledger.KindBeat, Stated: true,
 		Foreground: flags&FlagForeground != 0, Active: flags&FlagActive != 0,
 	}
 }
 
-func (b *Builder) find(k key) *session {
+func (b *Builder) find(k ledger.SessionKey) *session {
 	s := b.sessions[k]
 	if s == nil {
-		s = &session{key: k, client: b.client(ledger.Client{}), state: new(state)}
+		s = &session{SessionKey: k, client: b.client(ledger.Client{}), state: new(state)}
 		b.sessions[k] = s
 	}
 	return s

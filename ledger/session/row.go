@@ -32,7 +32,7 @@ func (b *Builder) judge(s *session, folded *state, certain bool) (row, claims le
 	c := folded.clone()
 	b.complete(&c)
 	row = ledger.Session{
-		ID: s.id, User: s.user, Device: s.device, Client: *s.client, Epoch: c.epoch,
+		ID: s.ID, User: s.User, Device: s.Device, Client: *s.client, Epoch: c.epoch,
 		Start: c.start, End: c.start, Ended: c.ended, Revision: c.events,
 	}
 	switch n := len(c.connected); {

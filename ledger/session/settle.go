@@ -40,7 +40,7 @@ func (b *Builder) sorted() []*session {
 		list = append(list, s)
 	}
 	slices.SortFunc(list, func(a, b *session) int {
-		return slices.Compare([]string{a.user, a.device, a.id}, []string{b.user, b.device, b.id})
+		return a.Compare(b.SessionKey)
 	})
 	return list
 }
@@ -143,7 +143,7 @@ var reasons = map[string]string{
 // clients are kept by session, and labels that nobody counts not at all.
 func (b *Builder) event(s *session, e entry) ledger.Event {
 	event := ledger.Event{
-		At: e.at, User: s.user, Device: s.device, Session: s.id, Epoch: s.epochs[e.epoch], Sequence: e.seq, Kind: e.kind,
+		At: e.at, User: s.User, Device: s.Device, Session: s.ID, Epoch: s.epochs[e.epoch], Sequence: e.seq, Kind: e.kind,
 		Stated: e.says&saysState != 0, Foreground: e.says&saysForeground != 0, Active: e.says&saysActive != 0,
 	}
 	if e.label > 0 {
@@ -155,7 +155,7 @@ func (b *Builder) event(s *session, e entry) ledger.Event {
 // Forget drops the sessions of users, without a word on them.
 func (b *Builder) Forget(gone func(user string) bool) {
 	for k, s := range b.sessions {
-		if gone(k.user) {
+		if gone(k.User) {
 			s.gone = true
 			delete(b.sessions, k)
 		}

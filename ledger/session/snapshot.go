@@ -232,7 +232,7 @@ func (b *Builder) codeSession(c *coder, s *session) {
 	if s.client != nil {
 		client = *s.client
 	}
-	for _, v := range []*string{&s.user, &s.device, &s.id, &client.Type, &client.Version, &client.Channel, &client.Region} {
+	for _, v := range []*string{&s.User, &s.Device, &s.ID, &client.Type, &client.Version, &client.Channel, &client.Region} {
 		c.string(v)
 	}
 	s.client = b.client(client)
@@ -268,7 +268,7 @@ func (b *Builder) codeSession(c *coder, s *session) {
 	})
 	c.bools(&s.dirty, &s.shown)
 	if c.reading && !c.bad {
-		b.sessions[s.key] = s
+		b.sessions[s.SessionKey] = s
 		if s.dirty {
 			b.dirty = append(b.dirty, s)
 		}

@@ -39,14 +39,12 @@ type Board struct {
 
 type user struct {
 	name  string
-	rows  map[rowKey]row
+	rows  map[ledger.SessionKey]row
 	told  map[day]figure
 	dirty bool
 }
 
 type figure struct{ total, sum int64 }
-
-type rowKey struct{ device, id string }
 
 type row struct {
 	revision  uint64
@@ -66,10 +64,10 @@ func New(zone *interval.Zone, reject func(ledger.Rejected)) *Board {
 // Add takes the row of a session, in place of every older revision of it. The board
 // keeps the intervals and does not write to them.
 func (b *Board) Add(s ledger.Session) {
-	k := rowKey{s.Device, s.ID}
+	k := s.Key()
 	u := b.users[s.User]
 	if u == nil {
-		u = &user{name: s.User, rows: make(map[rowKey]row), told: make(map[day]figure)}
+		u = &user{name: s.User, rows: make(map[ledger.SessionKey]row), told: make(map[day]figure)}
 		b.users[s.User] = u
 	}
 	if known, ok := u.rows[k]; ok && known.revision > s.Revision {
@@ -216,7 +214,7 @@ func (b *Board) Forget(before int64) {
 			r.intervals = b.after(r.intervals)
 			u.rows[k] = r
 		}
-		maps.DeleteFunc(u.rows, func(_ rowKey, r row) bool { return len(r.intervals) == 0 })
+		maps.DeleteFunc(u.rows, func(_ ledger.SessionKey, r row) bool { return len(r.intervals) == 0 })
 		maps.DeleteFunc(u.told, func(d day, _ figure) bool { return d.date < first })
 		if len(u.rows) == 0 && !u.dirty {
 			delete(b.users, name)

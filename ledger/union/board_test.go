@@ -64,6 +64,32 @@ func TestCorrection(t *testing.T) {
 	}
 }
 
+// An id is the application's: a row replaces only that of the same user and device.
+func TestSharedID(t *testing.T) {
+	b, k := union.New(zone(t, "UTC"), never(t)), map[string]union.Total{}
+	rows := []ledger.Session{
+		row("a", 2, interval.Interval{From: hour, To: 3 * hour}), row("a", 2, interval.Interval{From: 2 * hour, To: 4 * hour}),
+		row("a", 2, interval.Interval{From: 2 * hour, To: 4 * hour}),
+	}
+	rows[1].Device, rows[2].User = "tablet", "bob"
+	for _, r := range rows {
+		b.Add(r)
+	}
+	want := func(user string, total, sum int64) {
+		t.Helper()
+		b.Publish(func(x union.Total) { k[x.User] = x })
+		if got := k[user]; got.Total != total || got.Sum != sum {
+			t.Errorf("%+v", got)
+		}
+	}
+	want("ada", 3*hour, 4*hour)
+	want("bob", 2*hour, 2*hour)
+	rows[1].Revision, rows[1].Intervals = 3, nil
+	b.Add(rows[1])
+	want("ada", 2*hour, 2*hour)
+	want("bob", 2*hour, 2*hour)
+}
+
 // TestAnyOrder adds random revisions in any order, and compares with the union of the
 // newest ones, in a zone whose days differ in length. Forgetting leaves later days alone.
 func TestAnyOrder(t *testing.T) {

@@ -26,6 +26,7 @@ func conformance(t *testing.T, fresh func(t *testing.T) Store) {
 		"definitions":                 testDefinitions,
 		"sessions come back":          testRoundTrip,
 		"revisions":                   testRevisions,
+		"two users with one id":       testSharedID,
 		"order and repetition":        testOrder,
 		"definitions side by side":    testSideBySide,
 		"rebuilds":                    testRebuilds,
@@ -167,6 +168,62 @@ func testRevisions(t *testing.T, s Store) {
 	if got := sessions(t, s, "a"); !reflect.DeepEqual(got, []ledger.Session{third}) {
 		t.Errorf("the correction did not replace all intervals: %+v", got)
 	}
+}
+
+// An id is the application's: the same one of another user, or on another device, is another
+// session, whose row and intervals are its own.
+func testSharedID(t *testing.T, s Store) {
+	define(t, s, "a")
+	define(t, s, "b")
+	ann, tablet, bob := session("1", "ann", 1, 100), session("1", "ann", 1, 100), session("1", "bob", 3, 50)
+	tablet.Device = "e-ann"
+	all := []ledger.Session{ann, tablet, bob}
+	want := func(what string, all ...ledger.Session) {
+		t.Helper()
+		if got := sessions(t, s, "a"); !reflect.DeepEqual(got, all) {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+	for _, batch := range [][]ledger.Session{all, {bob}, {tablet, ann}} {
+		apply(t, s, Batch{Definition: "a", Sessions: batch})
+	}
+	want("side by side", all...)
+	ann.Revision, ann.Intervals = 2, map[ledger.Measure][]interval.Interval{ledger.Active: {{From: 101, To: 102}}}
+	if done := apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{bob, ann}}); done.Sessions != 1 {
+		t.Errorf("%+v", done)
+	}
+	want("one corrected", ann, tablet, bob)
+	apply(t, s, Batch{Definition: "b", Sessions: []ledger.Session{tablet, bob}})
+	for p, err := range s.Pairs(t.Context(), "b", Query{Definition: "a", Bounds: always}) {
+		mine := [2][]ledger.Session{{ann, tablet}, {tablet}}
+		if p.User == "bob" {
+			mine = [2][]ledger.Session{{bob}, {bob}}
+		}
+		if err != nil || !reflect.DeepEqual(p.Sessions, mine) {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	// What is refused of one is not refused of the other, nor is it released with it.
+	long := bob
+	long.Revision = 4
+	apply(t, s, Batch{Definition: "a", Rejected: []ledger.Rejected{{Rule: ledger.RuleLimit, Whole: &ann}, {Rule: ledger.RuleLimit, Whole: &long}}})
+	for r, err := range s.Quarantined(t.Context(), QuarantineQuery{User: "bob"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Release(t.Context(), r.ID, time.UnixMilli(1)); err != nil {
+			t.Error(err)
+		}
+	}
+	want("one released", ann, tablet, long)
+	if n, err := s.Forget(t.Context(), "bob", time.UnixMilli(1)); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	want("one forgotten", ann, tablet)
+	if n, err := s.Prune(t.Context(), KindSessions, time.UnixMilli(ann.End+1)); n != 3 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	want("both gone")
 }
 
 // Any order of the same revisions, in any batches, ends in the same rows.

@@ -13,8 +13,9 @@
 //     has stored all of a batch or nothing, and goes on from the checkpoint.
 //   - Checkpoints of a source follow one another. Of two readers that were started by
 //     mistake one stores each, and the other is told ([ErrOvertaken]).
-//   - A session is one row per definition version and id. Of several revisions the highest
-//     stays, whatever the order and however often they come; its intervals change with it.
+//   - A session is one row per definition version and [ledger.SessionKey]. Of several revisions
+//     the highest stays, whatever the order and however often they come; its intervals change
+//     with it.
 //   - A session or event that breaks a rule is one row of the quarantine, however often
 //     it is refused; the newest words stay.
 //   - Figures of several definitions stand side by side; a version that was once used means
@@ -28,7 +29,7 @@
 //   - A user that was forgotten is in no table, and no later batch brings the user back.
 //     Who was forgotten is remembered as a keyed hash: it answers "was it this one?", and
 //     whoever has both the database and a list of names can ask that too.
-//   - Questions stream: no method loads a table.
+//   - Questions stream: no method loads more than the rows of one user.
 //
 // # How it fails
 //

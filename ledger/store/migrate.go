@@ -138,6 +138,49 @@ create table rebuilds (
 	finished bigint not null,
 	primary key (definition, bounds_from, bounds_to, source)
 ) {{rows}};`,
+	// A session is its user's and device's, and both tables are in one order: an index
+	// more costs as much as the table when rows are written.
+	7: `
+drop index sessions_by_user;
+drop index sessions_by_end;
+drop index intervals_by_user;
+alter table sessions rename to old_sessions;
+alter table intervals rename to old_intervals;
+create table sessions (
+	definition text not null,
+	user_id text not null,
+	device text not null,
+	id text not null,
+	revision bigint not null,
+	client_type text not null,
+	client_version text not null,
+	channel text not null,
+	region text not null,
+	epoch bigint not null,
+	started bigint not null,
+	ended bigint not null,
+	ended_by text not null,
+	primary key (definition, user_id, device, id)
+) {{rows}};
+create table intervals (
+	definition text not null,
+	user_id text not null,
+	device text not null,
+	session_id text not null,
+	measure text not null,
+	started bigint not null,
+	ended bigint not null,
+	primary key (definition, user_id, device, session_id, measure, started)
+) {{rows}};
+insert into sessions (definition, user_id, device, id, revision, client_type, client_version, channel, region, epoch, started, ended, ended_by)
+	select definition, user_id, device, id, revision, client_type, client_version, channel, region, epoch, started, ended, ended_by
+	from old_sessions;
+insert into intervals (definition, user_id, device, session_id, measure, started, ended)
+	select i.definition, i.user_id, s.device, i.session_id, i.measure, i.started, i.ended
+	from old_intervals i join old_sessions s on s.definition = i.definition and s.id = i.session_id;
+drop table old_sessions;
+drop table old_intervals;
+create index sessions_by_end on sessions (ended);`,
 }
 
 // migrate brings a database to a version, normally the newest.

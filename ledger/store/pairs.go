@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/rollcall-io/rollcall/ledger"
 )
@@ -13,11 +14,11 @@ type Pair struct {
 	Sessions [2][]ledger.Session
 }
 
-// Pairs implements Store. Both halves come in the order of the same index, so that the
+// Pairs implements Store. Both halves come in the order of the tables, so that the
 // database merges them and sorts nothing.
 func (s *SQL) Pairs(ctx context.Context, against string, q Query) iter.Seq2[Pair, error] {
 	query := "select * from (select 0 as half, " + sessionParts + " union all select 1 as half, " + sessionParts +
-		") as halves order by user_id, started, id, measure, part_from"
+		") as halves order by user_id, device, id, measure, part_from"
 	args := append(boundsOf(q.Definition, q.Bounds), boundsOf(against, q.Bounds)...)
 	rows := stream(ctx, s, func(scan func(...any) error) (r halfPart, err error) {
 		r.part, err = readPart(func(into ...any) error { return scan(append([]any{&r.half}, into...)...) })
@@ -25,31 +26,31 @@ func (s *SQL) Pairs(ctx context.Context, against string, q Query) iter.Seq2[Pair
 	}, query, args...)
 	return func(yield func(Pair, error) bool) {
 		var p Pair
-		var at [2]map[string]int // sessions of the user by id
+		flush := func() bool {
+			for _, list := range p.Sessions {
+				slices.SortFunc(list, byStart)
+			}
+			return p.User == "" || yield(p, nil)
+		}
 		for r, err := range rows {
 			if err != nil {
 				yield(Pair{}, err)
 				return
 			}
 			if r.User != p.User {
-				if p.User != "" && !yield(p, nil) {
+				if !flush() {
 					return
 				}
-				p, at = Pair{User: r.User}, [2]map[string]int{{}, {}}
+				p = Pair{User: r.User}
 			}
-			list := p.Sessions[r.half]
-			k, known := at[r.half][r.ID]
-			if !known {
-				k = len(list)
-				at[r.half][r.ID] = k
-				list = append(list, r.empty())
-				p.Sessions[r.half] = list
+			// Of a session in both halves the parts come mixed, but none of another one between them.
+			list := &p.Sessions[r.half]
+			if n := len(*list); n == 0 || (*list)[n-1].Key() != r.Key() {
+				*list = append(*list, r.empty())
 			}
-			r.addTo(list[k])
+			r.addTo((*list)[len(*list)-1])
 		}
-		if p.User != "" {
-			yield(p, nil)
-		}
+		flush()
 	}
 }
 

@@ -144,7 +144,8 @@ func (s *SQL) Prune(ctx context.Context, kind Kind, before time.Time) (rows int6
 			{`insert into meta (name, value) values ('pruned', ?) on conflict (name) do update set value = excluded.value
 				where cast(excluded.value as bigint) > cast(meta.value as bigint)`, []any{strconv.FormatInt(at, 10)}},
 			{`delete from intervals where exists (select 1 from sessions s
-				where s.definition = intervals.definition and s.id = intervals.session_id and s.ended < ?)`, []any{at}},
+				where s.definition = intervals.definition and s.user_id = intervals.user_id and s.device = intervals.device
+					and s.id = intervals.session_id and s.ended < ?)`, []any{at}},
 			{"delete from sessions where ended < ?", []any{at}},
 		}
 	case KindTotals:

@@ -174,8 +174,8 @@ func (s *SQL) Release(ctx context.Context, id string, at time.Time) (released Qu
 func (s *SQL) admit(ctx context.Context, tx *sql.Tx, definition string, whole ledger.Session) error {
 	whole = readable(whole)
 	var there int64
-	err := tx.QueryRowContext(ctx, s.q("select revision from sessions where definition = ? and id = ?"),
-		definition, whole.ID).Scan(&there)
+	err := tx.QueryRowContext(ctx, s.q("select revision from sessions where definition = ? and user_id = ? and device = ? and id = ?"),
+		definition, whole.User, whole.Device, whole.ID).Scan(&there)
 	switch {
 	case err == nil:
 		whole.Revision = max(whole.Revision, uint64(there)+1)

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/interval"
@@ -46,20 +48,56 @@ func (s *SQL) Checkpoint(ctx context.Context, definition, source string) (c Chec
 	return c, wrap("checkpoint", err)
 }
 
+// byUser sorts the rows of every user, which come together: the tables are in the order of
+// keys, and a second order on disk would cost what it costs to write the rows.
+func byUser[T any](rows iter.Seq2[T, error], user func(T) string, compare func(a, b T) int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var list []T
+		flush := func() bool {
+			slices.SortFunc(list, compare)
+			for _, row := range list {
+				if !yield(row, nil) {
+					return false
+				}
+			}
+			list = list[:0]
+			return true
+		}
+		for row, err := range rows {
+			if err != nil {
+				yield(row, err)
+				return
+			}
+			if len(list) > 0 && user(list[0]) != user(row) && !flush() {
+				return
+			}
+			list = append(list, row)
+		}
+		flush()
+	}
+}
+
 // Intervals implements Store.
 func (s *SQL) Intervals(ctx context.Context, q Query) iter.Seq2[Row, error] {
-	query := `select i.user_id, i.session_id, i.started, i.ended,
-			s.device, s.client_type, s.client_version, s.channel, s.region
-		from intervals i join sessions s on s.definition = i.definition and s.id = i.session_id
+	query := `select i.user_id, i.device, i.session_id, i.started, i.ended, s.client_type, s.client_version, s.channel, s.region
+		from intervals i join sessions s
+			on s.definition = i.definition and s.user_id = i.user_id and s.device = i.device and s.id = i.session_id
 		where i.definition = ? and i.measure = ? and i.started < ? and i.ended > ?`
 	args := []any{q.Definition, string(q.Measure), q.Bounds.To, q.Bounds.From}
 	if q.User != "" {
 		query, args = query+" and i.user_id = ?", append(args, storable(q.User))
 	}
-	return stream(ctx, s, func(scan func(...any) error) (r Row, err error) {
-		return r, scan(&r.User, &r.Session, &r.From, &r.To,
-			&r.Device, &r.Client.Type, &r.Client.Version, &r.Client.Channel, &r.Client.Region)
-	}, query+" order by i.user_id, i.started, i.ended, i.session_id", args...)
+	rows := stream(ctx, s, func(scan func(...any) error) (r Row, err error) {
+		return r, scan(&r.User, &r.Device, &r.Session, &r.From, &r.To,
+			&r.Client.Type, &r.Client.Version, &r.Client.Channel, &r.Client.Region)
+	}, query+" order by i.user_id", args...)
+	return byUser(rows, func(r Row) string { return r.User }, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), a.key().Compare(b.key()))
+	})
+}
+
+func (r Row) key() ledger.SessionKey {
+	return ledger.SessionKey{User: r.User, Device: r.Device, ID: r.Session}
 }
 
 // part is a session with one of its intervals, or with none.
@@ -71,9 +109,10 @@ type part struct {
 }
 
 // sessionParts reads the sessions of a definition, with the parameters of its bounds.
-const sessionParts = `s.id, s.revision, s.user_id, s.device, s.client_type, s.client_version, s.channel, s.region,
+const sessionParts = `s.user_id, s.device, s.id, s.revision, s.client_type, s.client_version, s.channel, s.region,
 		s.epoch, s.started, s.ended, s.ended_by, i.measure, i.started as part_from, i.ended as part_to
-	from sessions s left join intervals i on i.definition = s.definition and i.session_id = s.id
+	from sessions s left join intervals i
+		on i.definition = s.definition and i.user_id = s.user_id and i.device = s.device and i.session_id = s.id
 	where s.definition = ? and s.started < ? and (s.ended > ? or s.ended = s.started and s.started >= ?)`
 
 func boundsOf(definition string, b interval.Interval) []any {
@@ -86,7 +125,12 @@ func (s *SQL) Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, e
 	if q.User != "" {
 		query, args = query+" and s.user_id = ?", append(args, storable(q.User))
 	}
-	parts := stream(ctx, s, readPart, query+" order by s.user_id, s.started, s.id, i.measure, i.started", args...)
+	parts := stream(ctx, s, readPart, query+" order by s.user_id, s.device, s.id, i.measure, i.started", args...)
+	return byUser(joined(parts), func(x ledger.Session) string { return x.User }, byStart)
+}
+
+// joined makes sessions of their parts.
+func joined(parts iter.Seq2[part, error]) iter.Seq2[ledger.Session, error] {
 	return func(yield func(ledger.Session, error) bool) {
 		var current ledger.Session
 		for p, err := range parts {
@@ -94,7 +138,7 @@ func (s *SQL) Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, e
 				yield(ledger.Session{}, err)
 				return
 			}
-			if p.ID != current.ID {
+			if p.Key() != current.Key() {
 				if current.ID != "" && !yield(current, nil) {
 					return
 				}
@@ -106,6 +150,10 @@ func (s *SQL) Sessions(ctx context.Context, q Query) iter.Seq2[ledger.Session, e
 			yield(current, nil)
 		}
 	}
+}
+
+func byStart(a, b ledger.Session) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), a.Key().Compare(b.Key()))
 }
 
 // empty is the session without intervals.
@@ -123,7 +171,7 @@ func (p part) addTo(s ledger.Session) {
 
 func readPart(scan func(...any) error) (p part, err error) {
 	var ended string
-	err = scan(&p.ID, &p.Revision, &p.User, &p.Device, &p.Client.Type, &p.Client.Version, &p.Client.Channel, &p.Client.Region,
+	err = scan(&p.User, &p.Device, &p.ID, &p.Revision, &p.Client.Type, &p.Client.Version, &p.Client.Channel, &p.Client.Region,
 		&p.Epoch, &p.Start, &p.End, &ended, &p.measure, &p.from, &p.to)
 	p.Ended = endOf(ended)
 	return p, err

@@ -39,7 +39,7 @@ func (s *SQL) nothingTouched(ctx context.Context, tx *sql.Tx, definition string)
 }
 
 func (t touched) note(x ledger.Session) {
-	if t == nil || x.ID == "" {
+	if t == nil {
 		return
 	}
 	span, ok := t[x.User]
@@ -49,27 +49,22 @@ func (t touched) note(x ledger.Session) {
 	t[x.User] = interval.Interval{From: min(span.From, x.Start), To: max(span.To, x.End)}
 }
 
-// spans are the sessions that are there already: whose, and when.
-func (s *SQL) spans(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session) (map[string]ledger.Session, error) {
-	args := []any{definition}
-	for _, x := range sessions {
-		args = append(args, x.ID)
-	}
-	rows, err := tx.QueryContext(ctx, s.q("select id, user_id, started, ended from sessions where definition = ? and id in "+
-		values(1, len(sessions))), args...)
+// noteStored notes the time of sessions as they are stored, before they change.
+func (s *SQL) noteStored(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session, stale touched) error {
+	rows, err := tx.QueryContext(ctx, s.q("select user_id, started, ended from sessions where definition = ? and (user_id, device, id) in (values "+
+		values(len(sessions), 3)+")"), keysOf(definition, sessions)...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	there := map[string]ledger.Session{}
 	for rows.Next() {
 		var x ledger.Session
-		if err := rows.Scan(&x.ID, &x.User, &x.Start, &x.End); err != nil {
-			return nil, err
+		if err := rows.Scan(&x.User, &x.Start, &x.End); err != nil {
+			return err
 		}
-		there[x.ID] = x
+		stale.note(x)
 	}
-	return there, rows.Err()
+	return rows.Err()
 }
 
 // refresh computes the kept totals of what was touched again.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rollcall-io/rollcall/ledger"
 )
@@ -138,66 +137,87 @@ func readable(x ledger.Session) ledger.Session {
 // newest keeps of every session the highest revision: one statement must not write a
 // row twice. They are sorted, so that two writers meet at the first row, not crosswise.
 func newest(sessions []ledger.Session) []ledger.Session {
-	at := make(map[string]int, len(sessions))
+	at := make(map[ledger.SessionKey]int, len(sessions))
 	kept := make([]ledger.Session, 0, len(sessions))
 	for _, x := range sessions {
 		x = readable(x)
-		k, known := at[x.ID]
+		k, known := at[x.Key()]
 		switch {
 		case !known:
-			at[x.ID] = len(kept)
+			at[x.Key()] = len(kept)
 			kept = append(kept, x)
 		case x.Revision > kept[k].Revision:
 			kept[k] = x
 		}
 	}
-	slices.SortFunc(kept, func(a, b ledger.Session) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(kept, func(a, b ledger.Session) int { return a.Key().Compare(b.Key()) })
 	return kept
 }
 
 // putSessions writes the sessions that are newer than what is there, and notes whose
 // time they change if somebody wants to know.
 func (s *SQL) putSessions(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session, stale touched) (int, error) {
-	var before map[string]ledger.Session
 	if stale != nil {
-		var err error
-		if before, err = s.spans(ctx, tx, definition, sessions); err != nil {
+		if err := s.noteStored(ctx, tx, definition, sessions, stale); err != nil {
 			return 0, err
 		}
 	}
 	args := make([]any, 0, len(sessions)*13)
-	byID := make(map[string]ledger.Session, len(sessions))
 	for _, x := range sessions {
-		byID[x.ID] = x
-		args = append(args, definition, x.ID, int64(x.Revision), x.User, x.Device,
+		args = append(args, definition, x.User, x.Device, x.ID, int64(x.Revision),
 			x.Client.Type, x.Client.Version, x.Client.Channel, x.Client.Region, x.Epoch, x.Start, x.End, ends[x.Ended])
 	}
-	rows, err := tx.QueryContext(ctx, s.q(`insert into sessions (definition, id, revision, user_id, device,
+	rows, err := tx.QueryContext(ctx, s.q(`insert into sessions (definition, user_id, device, id, revision,
 			client_type, client_version, channel, region, epoch, started, ended, ended_by)
 		values `+values(len(sessions), 13)+`
-		on conflict (definition, id) do update set revision = excluded.revision, user_id = excluded.user_id, device = excluded.device,
+		on conflict (definition, user_id, device, id) do update set revision = excluded.revision,
 			client_type = excluded.client_type, client_version = excluded.client_version, channel = excluded.channel,
 			region = excluded.region, epoch = excluded.epoch, started = excluded.started, ended = excluded.ended, ended_by = excluded.ended_by
 		where sessions.revision < excluded.revision
-		returning id`), args...)
+		returning user_id, device, id`), args...)
 	if err != nil {
 		return 0, err
 	}
-	written, err := collect[string](rows)
+	written, err := writtenOf(rows, sessions)
 	if err != nil || len(written) == 0 {
 		return 0, err
 	}
-	args = append(args[:0], definition)
-	for _, id := range written {
-		args = append(args, id)
-		stale.note(byID[id])
-		stale.note(before[id])
+	for _, x := range written {
+		stale.note(x)
 	}
-	if _, err := tx.ExecContext(ctx, s.q("delete from intervals where definition = ? and session_id in "+
-		values(1, len(written))), args...); err != nil {
+	if _, err := tx.ExecContext(ctx, s.q("delete from intervals where definition = ? and (user_id, device, session_id) in (values "+
+		values(len(written), 3)+")"), keysOf(definition, written)...); err != nil {
 		return 0, err
 	}
-	return len(written), s.putIntervals(ctx, tx, definition, written, byID)
+	return len(written), s.putIntervals(ctx, tx, definition, written)
+}
+
+// writtenOf chooses the sessions whose keys the database returned.
+func writtenOf(rows *sql.Rows, sessions []ledger.Session) (written []ledger.Session, err error) {
+	defer rows.Close()
+	keys := make(map[ledger.SessionKey]bool, len(sessions))
+	for rows.Next() {
+		var k ledger.SessionKey
+		if err := rows.Scan(&k.User, &k.Device, &k.ID); err != nil {
+			return nil, err
+		}
+		keys[k] = true
+	}
+	for _, x := range sessions {
+		if keys[x.Key()] {
+			written = append(written, x)
+		}
+	}
+	return written, rows.Err()
+}
+
+// keysOf are the parameters of a statement about some sessions of a definition.
+func keysOf(definition string, sessions []ledger.Session) []any {
+	args := append(make([]any, 0, 1+3*len(sessions)), definition)
+	for _, x := range sessions {
+		args = append(args, x.User, x.Device, x.ID)
+	}
+	return args
 }
 
 func collect[T any](rows *sql.Rows) (all []T, err error) {
@@ -212,23 +232,24 @@ func collect[T any](rows *sql.Rows) (all []T, err error) {
 	return all, rows.Err()
 }
 
-func (s *SQL) putIntervals(ctx context.Context, tx *sql.Tx, definition string, ids []string, sessions map[string]ledger.Session) error {
+const intervalColumns = 7
+
+func (s *SQL) putIntervals(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session) error {
 	var args []any
 	flush := func() error {
 		if len(args) == 0 {
 			return nil
 		}
-		_, err := tx.ExecContext(ctx, s.q(`insert into intervals (definition, session_id, measure, started, ended, user_id)
-			values `+values(len(args)/6, 6)), args...)
+		_, err := tx.ExecContext(ctx, s.q(`insert into intervals (definition, user_id, device, session_id, measure, started, ended)
+			values `+values(len(args)/intervalColumns, intervalColumns)), args...)
 		args = args[:0]
 		return err
 	}
-	for _, id := range ids {
-		x := sessions[id]
+	for _, x := range sessions {
 		for _, m := range slices.Sorted(maps.Keys(x.Intervals)) {
 			for _, i := range x.Intervals[m] {
-				args = append(args, definition, id, string(m), i.From, i.To, x.User)
-				if len(args) == 6*chunk {
+				args = append(args, definition, x.User, x.Device, x.ID, string(m), i.From, i.To)
+				if len(args) == intervalColumns*chunk {
 					if err := flush(); err != nil {
 						return err
 					}

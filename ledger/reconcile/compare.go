@@ -59,7 +59,7 @@ func Compare(pairs iter.Seq2[store.Pair, error], q Query, each func([]Difference
 
 // same says whether two differences are of the same day or session.
 func (d Difference) same(other Difference) bool {
-	return d.Date == other.Date && d.Session == other.Session
+	return d.Date == other.Date && d.Session == other.Session && d.Device == other.Device
 }
 
 type comparison struct {
@@ -101,26 +101,26 @@ func (c *comparison) days(p store.Pair) {
 	slices.SortStableFunc(c.found, func(a, b Difference) int { return cmp.Compare(a.Date, b.Date) })
 }
 
-// sessions are told apart by their ids alone, as in the store.
 func (c *comparison) sessions(p store.Pair) {
-	byID := map[string]*[2]ledger.Session{}
-	var ids []string // in the order in which they started
+	byKey := map[ledger.SessionKey]*[2]ledger.Session{}
+	var keys []ledger.SessionKey // in the order in which they started
 	for half, list := range p.Sessions {
 		for _, s := range list {
-			if byID[s.ID] == nil {
-				byID[s.ID] = new([2]ledger.Session)
-				ids = append(ids, s.ID)
+			k := s.Key()
+			if byKey[k] == nil {
+				byKey[k] = new([2]ledger.Session)
+				keys = append(keys, k)
 			}
-			byID[s.ID][half] = s
+			byKey[k][half] = s
 		}
 	}
-	c.compared += len(ids)
-	for _, id := range ids {
-		both := byID[id]
+	c.compared += len(keys)
+	for _, k := range keys {
+		both := byKey[k]
 		for _, m := range c.Measures {
 			here, there := c.set(m, both[0]), c.set(m, both[1])
 			c.keep(Difference{
-				User: p.User, Session: id, Device: cmp.Or(both[0].Device, both[1].Device), At: cmp.Or(both[0].Start, both[1].Start),
+				User: k.User, Session: k.ID, Device: k.Device, At: cmp.Or(both[0].Start, both[1].Start),
 				Measure: m, Here: interval.Total(here), There: interval.Total(there), Apart: interval.Total(apart(here, there)),
 			})
 		}

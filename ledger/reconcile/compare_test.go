@@ -109,6 +109,37 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// An id is the application's: the same one on another device is another session, and a
+// difference of its own.
+func TestSharedID(t *testing.T) {
+	phone := session("a", ledger.Connected, interval.Interval{From: 0, To: hour})
+	tablet := session("a", ledger.Connected, interval.Interval{From: 0, To: 2 * hour})
+	tablet.Device = "tablet"
+	longer := session("a", ledger.Connected, interval.Interval{From: 0, To: 2 * hour})
+	q := reconcile.Query{Bounds: interval.Interval{From: 0, To: 48 * hour}, Zone: zone(t, "UTC"), Measures: measures}
+	for _, c := range []struct {
+		there []ledger.Session
+		want  []string
+	}{
+		{[]ledger.Session{tablet, phone}, nil},
+		{[]ledger.Session{longer, tablet}, []string{"phone 3600000"}}, // not on the day
+		{[]ledger.Session{tablet}, []string{"phone 3600000"}},
+		{nil, []string{" 7200000", "phone 3600000", "tablet 7200000"}},
+	} {
+		var got []string
+		n, err := reconcile.Compare(pairs(store.Pair{User: "ann", Sessions: [2][]ledger.Session{{phone, tablet}, c.there}}), q, func(of []reconcile.Difference) error {
+			if len(of) != 1 {
+				t.Errorf("as one: %+v", of)
+			}
+			got = append(got, fmt.Sprint(of[0].Device, " ", of[0].Apart))
+			return nil
+		})
+		if n != 3 || err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q of %d, %v", got, n, err)
+		}
+	}
+}
+
 // On random sessions around a change of the clock, what is found is what counting minute
 // by minute finds.
 func TestLikeNaiveCounting(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -31,16 +32,18 @@ var onlineTime = ledger.Definition{
 // books are the rows and refusals of all shards.
 type books struct {
 	t        *testing.T
-	rows     map[string]ledger.Session
+	rows     map[ledger.SessionKey]ledger.Session
 	rejected []string
 	beats    int
 }
 
-func newBooks(t *testing.T) *books { return &books{t: t, rows: make(map[string]ledger.Session)} }
+func newBooks(t *testing.T) *books {
+	return &books{t: t, rows: make(map[ledger.SessionKey]ledger.Session)}
+}
 
 func (k *books) row(s ledger.Session, _ bool) {
-	if k.rows[s.ID] = s; len(s.Intervals) == 0 {
-		delete(k.rows, s.ID) // withdrawn
+	if k.rows[s.Key()] = s; len(s.Intervals) == 0 {
+		delete(k.rows, s.Key()) // withdrawn
 	}
 }
 
@@ -289,13 +292,60 @@ func TestLedgerOfASession(t *testing.T) {
 		settle(f)
 		kept := stored(t, books, "1")
 		rebuild(t, f, onlineTime).mustEqual(kept)
-		s := kept.rows["tab-7"]
+		s := kept.rows[ledger.SessionKey{User: "ada", Device: "laptop", ID: "tab-7"}]
 		if len(kept.rows) != 1 || s.Client != (ledger.Client{Type: "web", Version: "3", Region: "eu"}) || s.Ended != ledger.KindClose {
 			t.Errorf("rows %v", kept.rows)
 		}
 		if set := s.Intervals[ledger.Connected]; len(set) != 1 {
 			t.Errorf("connected %v, want one stretch", set)
 		}
+	})
+}
+
+// TestLedgerOfASharedSession: two users, and a second device of one of them, whose
+// application gives all the same session id are three sessions. A ledger that is started
+// again knows the stored ones under the names that devices have there.
+func TestLedgerOfASharedSession(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		f := e2e.New(t, e2e.Options{Shards: 2})
+		f.StartKeeper()
+		s := openLedger(t)
+		config := liveConfig
+		config.Device = func(id string) string { return "veiled-" + id }
+		first := f.StartLedger(&e2e.Database{Store: s}, config)
+		e := f.StartEdge("g1")
+		var conns []*edge.Conn
+		for _, who := range [][2]string{{"ann", "phone"}, {"ann", "tablet"}, {"bob", "phone"}} {
+			c, err := e.ConnectSession(who[0], who[1], edge.State{Foreground: true, Active: true}, edge.Session{ID: "main"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns = append(conns, c)
+		}
+		for beat := range uint32(12) {
+			f.At(f.Now() + 30*time.Second)
+			for i, c := range conns {
+				if c.Beat(beat + 1); int(beat) == 2*i+4 {
+					c.Close()
+				}
+			}
+			if beat == 5 {
+				first.Kill()
+				f.StartLedger(&e2e.Database{Store: s}, config)
+			}
+		}
+		settle(f)
+		kept, want := stored(t, s, "1"), rebuild(t, f, onlineTime)
+		if len(want.rows) != 3 || len(kept.rows) != 3 {
+			t.Errorf("rows %v", kept.rows)
+		}
+		for k, w := range want.rows {
+			w.Device = config.Device(k.Device)
+			if got := kept.rows[w.Key()]; !reflect.DeepEqual(got, w) {
+				t.Errorf("live    %+v\nrebuilt %+v", got, w)
+			}
+		}
+		mustAddUp(t, s, "1", liveConfig.Zones...)
 	})
 }
 

@@ -39,8 +39,8 @@ type books struct {
 	missed     uint64 // messages that expired unread, since it was asked
 	changed    bool   // something was read since the last batch
 
-	sessions map[string]ledger.Session // by id
-	finals   int                       // final rows among what was taken
+	sessions map[ledger.SessionKey]ledger.Session
+	finals   int // final rows among what was taken
 	rejected []ledger.Rejected
 	totals   map[totalKey]store.Total
 	broken   bool // the row that is being taken breaks a rule of days
@@ -83,7 +83,7 @@ func (k *books) begin(names subjects.Names, b *session.Builder, zones []zone) {
 	k.builder = b
 	k.decoder = raw.New(names, k.definition.Lateness, sink{raw.Into(b, k.reject), k})
 	for _, z := range zones {
-		k.boards = append(k.boards, board{z, union.New(z.Zone, func(r ledger.Rejected) { k.broken = true; k.reject(r) })})
+		k.boards = append(k.boards, board{z, union.New(z.Zone, func(r ledger.Rejected) { k.broken = true; k.rejected = append(k.rejected, r) })})
 	}
 }
 
@@ -134,7 +134,7 @@ func (k *books) forget(forgotten func(user string) (bool, error)) error {
 
 // clear forgets what waited to be stored.
 func (k *books) clear() {
-	k.sessions, k.rejected, k.totals = make(map[string]ledger.Session), nil, make(map[totalKey]store.Total)
+	k.sessions, k.rejected, k.totals = make(map[ledger.SessionKey]ledger.Session), nil, make(map[totalKey]store.Total)
 	k.finals, k.changed = 0, false
 }
 
@@ -163,20 +163,21 @@ func (k *books) read(s raw.Step) {
 	}
 }
 
-// take is the builder's word on a session.
+// take is the builder's word on a session. The boards know the device by the name that the
+// store has, so that a row replaces the one that was read from there.
 func (k *books) take(row ledger.Session, final bool) {
 	if k.broken = false; final {
 		k.finals++
 	}
+	row.Device = k.device(row.Device)
 	for _, b := range k.boards {
 		b.Add(row)
 	}
-	row.Device = k.device(row.Device)
 	if k.broken {
 		row.Intervals = nil
 	}
-	if known, waits := k.sessions[row.ID]; !waits || row.Revision >= known.Revision {
-		k.sessions[row.ID] = row
+	if known, waits := k.sessions[row.Key()]; !waits || row.Revision >= known.Revision {
+		k.sessions[row.Key()] = row
 	}
 }
 

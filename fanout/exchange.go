@@ -148,21 +148,41 @@ func (f *Fanout) readJob(data []byte) (j job, shares []share, err error) {
 	if r.Asked {
 		j.said = make(verdicts)
 	}
-	for _, w := range r.Shares {
-		if w.Shard >= uint32(f.fabric.Shards()) || r.Asked && len(w.Verdicts) != len(w.Targets) {
-			return job{}, nil, fmt.Errorf("%w: shard %d, %d verdicts on %d targets", subjects.ErrMalformed, w.Shard, len(w.Verdicts), len(w.Targets))
+	for i, w := range r.Shares {
+		if i > 0 && w.Shard <= r.Shares[i-1].Shard {
+			return job{}, nil, fmt.Errorf("%w: shard %d after %d", subjects.ErrMalformed, w.Shard, r.Shares[i-1].Shard)
 		}
-		for i, t := range w.Targets {
-			if err := rollcall.CheckID(t); err != nil || f.fabric.Shard(t) != int(w.Shard) {
-				return job{}, nil, fmt.Errorf("%w: target %q in shard %d", subjects.ErrMalformed, t, w.Shard)
-			}
-			if r.Asked {
-				j.said[t] = w.Verdicts[i]
-			}
+		if err := f.checkShare(w, j.said); err != nil {
+			return job{}, nil, fmt.Errorf("%w: shard %d: %w", subjects.ErrMalformed, w.Shard, err)
 		}
 		shares = append(shares, share{number: int(w.Shard), targets: w.Targets, revision: w.Revision, lost: w.Lost})
 	}
 	return j, shares, nil
+}
+
+// checkShare adds the verdicts of a share, if there must be some, to what was said.
+func (f *Fanout) checkShare(w *wire.PeerRequest_Share, said verdicts) error {
+	switch {
+	case w.Shard >= uint32(f.fabric.Shards()):
+		return errors.New("beyond the last")
+	case said != nil && len(w.Verdicts) != len(w.Targets):
+		return fmt.Errorf("%d verdicts on %d targets", len(w.Verdicts), len(w.Targets))
+	}
+	for i, t := range w.Targets {
+		if err := rollcall.CheckID(t); err != nil {
+			return err
+		}
+		if n := f.fabric.Shard(t); n != int(w.Shard) {
+			return fmt.Errorf("%q is of shard %d", t, n)
+		}
+		if said == nil {
+			continue
+		}
+		if said[t] = w.Verdicts[i]; said[t] < 0 || said[t] > wire.Granularity_GRANULARITY_EXACT {
+			return fmt.Errorf("verdict %d", said[t])
+		}
+	}
+	return nil
 }
 
 // serve does a part of another fanout's request.

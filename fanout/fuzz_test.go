@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/feed"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -55,5 +57,50 @@ func FuzzInterestPart(f *testing.F) {
 		b.loaded(begin)
 		b.restore(p.viewer, p.part, p.targets, begin, begin)
 		b.flush(begin, batch)
+	})
+}
+
+func FuzzPeers(f *testing.F) {
+	for _, m := range []proto.Message{
+		&wire.PeerState{Id: "a", Holder: "host/1", Shards: []*wire.PeerState_Owned{{Shard: 1, Generation: 7}}, Asks: true},
+		&wire.PeerRequest{Kind: wire.PeerRequest_KIND_SUBSCRIBE, Id: "vera", Asked: true, Shares: []*wire.PeerRequest_Share{
+			{Targets: []string{"bob"}, Verdicts: []wire.Granularity{wire.Granularity_GRANULARITY_EXACT}, Revision: 3, Lost: true},
+		}},
+		&wire.PeerReply{Parts: []*wire.PeerReply_Part{{Shard: 1, Data: []byte(`{"shard":1}`), Position: 5}}, View: &wire.View{Observed: 1}},
+		&wire.PeerReply{Code: "unavailable", Text: "try again"},
+	} {
+		good, _ := subjects.Encode(m)
+		f.Add(good)
+	}
+	names, err := subjects.New(subjects.DefaultPrefix, 2)
+	if err != nil {
+		f.Fatal(err)
+	}
+	fan := &Fanout{fabric: fabric.Fabric{Names: names}}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if p, _, err := fan.readState(data); err == nil {
+			for n := range p.shards {
+				if rollcall.CheckID(p.id) != nil || n < 0 || n >= names.Shards() {
+					t.Fatalf("%+v", p)
+				}
+			}
+		}
+		if j, shares, err := fan.readJob(data); err == nil {
+			for i, s := range shares {
+				if rollcall.CheckID(j.id) != nil || s.number >= names.Shards() || i > 0 && s.number <= shares[i-1].number {
+					t.Fatalf("%+v, %+v", j, shares)
+				}
+				for _, id := range s.targets {
+					if _, said := j.said[id]; names.Shard(id) != s.number || said != (j.said != nil) {
+						t.Fatalf("%+v, %+v", j, shares)
+					}
+				}
+			}
+		}
+		if o, err := readOutcome(data); err == nil {
+			if _, err := o.reply.end(1 << 20); err == nil && o.reply.omitted > 0 {
+				t.Fatalf("%+v", o)
+			}
+		}
 	})
 }

@@ -107,6 +107,40 @@ func TestTooLargeOverFanouts(t *testing.T) {
 	}
 }
 
+// What has become too large since it was surveyed is taken back from all shards.
+func TestTooLargeIsTakenBack(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		p := newPair(t, fanout.Config{})
+		long := make([]string, 9900)
+		for i := range long {
+			long[i] = fmt.Sprintf("%s%04d", strings.Repeat("\x01", 124), i)
+		}
+		v := newRaw(p.s, "vera")
+		v.do(subjects.OpSubscribe, long[:10]...)
+		var halves [2][]string
+		for _, id := range long {
+			halves[p.s.Fabric.Shard(id)] = append(halves[p.s.Fabric.Shard(id)], id)
+		}
+		p.s.PutAll(halves[1], rollcall.Active)
+		time.Sleep(time.Second)
+		p.fanouts[1].Link.Delay(200 * time.Millisecond)
+		time.AfterFunc(300*time.Millisecond, func() { p.s.PutAll(halves[0], rollcall.Active) }) // after the survey
+		code, _, took := p.ask(0, p.s.Fabric.Request(subjects.OpSubscribe, "vera"), body(long...))
+		if code != subjects.CodeTooLarge || took < 800*time.Millisecond {
+			t.Errorf("answered %q after %v", code, took)
+		}
+		p.fanouts[1].Link.Delay(0)
+		time.Sleep(time.Second)
+		total := 0
+		for _, s := range v.do(subjects.OpRefresh).Shards {
+			total += s.Targets
+		}
+		if total != 10 {
+			t.Errorf("subscribed to %d", total)
+		}
+	})
+}
+
 // Nobody but fanouts may speak there, but should garbage come all the same, nothing comes of it.
 func TestGarbageAmongPeers(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {

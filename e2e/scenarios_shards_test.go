@@ -52,9 +52,16 @@ func (c *crew) kill(id string) {
 // owner is who has taken a shard over last.
 func (c *crew) owner(shard int) *wire.OwnerRecord {
 	c.T.Helper()
+	kv, err := c.JS.KeyValue(c.T.Context(), c.Names.CohortBucket(subjects.KeeperGroup))
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	stored, err := kv.Get(c.T.Context(), subjects.KeyShard(shard))
+	if err != nil {
+		c.T.Fatal(err)
+	}
 	record := new(wire.OwnerRecord)
-	stored := c.Bucket(c.Names.CohortBucket(subjects.KeeperGroup))[subjects.KeyShard(shard)]
-	if err := subjects.Decode([]byte(stored.Value), record); err != nil {
+	if err := subjects.Decode(stored.Value(), record); err != nil {
 		c.T.Fatal(err)
 	}
 	return record

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,30 +15,20 @@ import (
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
-// killedArgs is the command line of a child process of [TestLedgerRunIsKilled].
-const killedArgs = "ROLLCALL_TEST_KILLED_ARGS"
-
 // A ledger that is killed again and again, as a process, has the figures of a rebuild.
 func TestLedgerRunIsKilled(t *testing.T) {
-	if args := os.Getenv(killedArgs); args != "" {
-		ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
-		defer stop()
-		os.Exit(run(ctx, strings.Split(args, "\n"), console{os.Stdout, os.Stderr}))
-	}
 	killLedgers(t, filepath.Join(t.TempDir(), "ledger.db"))
 }
 
 func killLedgers(t *testing.T, place string) {
 	data := filepath.Join(t.TempDir(), "data")
 	url := up(t, "--data", data, "--no-ledger", "--preset", "worker")
-	child := func() *exec.Cmd {
-		c := exec.Command(os.Args[0], "-test.run=^TestLedgerRunIsKilled$")
+	start := func() child { // of all shards: a group would miss the one before only after a while
 		args := []string{"ledger", "run", "-s", url, "--dir", data, "--store", place, "--every", "30ms"}
-		c.Env = append(os.Environ(), killedArgs+"="+strings.Join(args, "\n"))
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
+		for shard := range 4 {
+			args = append(args, "--shard", fmt.Sprint(shard))
 		}
-		return c
+		return startChild(t, args...)
 	}
 	played := make(chan string, 1)
 	go func() {
@@ -51,7 +38,7 @@ func killLedgers(t *testing.T, place string) {
 	random := rand.New(rand.NewPCG(7, 7))
 	kills := 0
 	for done := false; !done; kills++ {
-		c := child()
+		c := start()
 		select {
 		case says := <-played:
 			if done = true; !strings.HasPrefix(says, "0") {
@@ -59,11 +46,10 @@ func killLedgers(t *testing.T, place string) {
 			}
 		case <-time.After(time.Duration(100+random.IntN(900)) * time.Millisecond):
 		}
-		c.Process.Kill()
-		c.Wait()
+		c.kill()
 	}
 	over := time.Now()
-	last := child()
+	last := start()
 	for read := (subjects.Stats{}); read.AsOf.Before(over); {
 		if code, out, errs := command(t, "top", "-s", url, "--once", "--json"); code == 0 {
 			if err := json.Unmarshal([]byte(out), &read); err != nil {
@@ -73,10 +59,7 @@ func killLedgers(t *testing.T, place string) {
 			t.Fatal(errs)
 		}
 	}
-	last.Process.Signal(os.Interrupt)
-	if err := last.Wait(); err != nil {
-		t.Error(err)
-	}
+	last.stop(t)
 	ask := func(args ...string) string {
 		return ledgerSays(t, data, append(args, "--store", place)...)
 	}

@@ -179,13 +179,20 @@ func (f *Fabric) StartFanout() *Fanout { return f.StartFanoutWith(fanout.Config{
 // StartFanoutWith starts a fanout with a configuration of its own.
 func (f *Fabric) StartFanoutWith(c fanout.Config) *Fanout {
 	f.T.Helper()
+	fan := f.JoinFanout(c)
+	fan.await(fan.Ready())
+	return fan
+}
+
+// JoinFanout starts a fanout that may be given no shard yet.
+func (f *Fabric) JoinFanout(c fanout.Config) *Fanout {
+	f.T.Helper()
 	p := f.connect()
 	fan, err := fanout.New(p.nc, c)
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	f.process(fan.Run, p)
-	p.await(fan.Ready())
 	return &Fanout{p, fan}
 }
 

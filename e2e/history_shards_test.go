@@ -1,21 +1,23 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/rollcall-io/rollcall/e2e"
+	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
-// TestRandomHistoriesOfGroups is TestRandomHistories with keepers that share the shards: they
-// join, drain, crash, freeze and come back, and the store may lose the records of their group.
+// TestRandomHistoriesOfGroups is TestRandomHistories with keepers and fanouts that share the shards:
+// they join, drain, crash, freeze and come back, and the store may lose the records of a group.
 func TestRandomHistoriesOfGroups(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+uint64(*histories); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			shared(t, e2e.Options{Shards: 3}, func(t *testing.T, c *crew) {
-				h := &groupHistory{history: newHistory(t, c.stage, seed), crew: c, away: make(map[string]bool)}
+				h := &groupHistory{history: newHistory(t, c.stage, seed), crew: c, away: make(map[*e2e.Process]bool)}
 				for range 80 {
 					h.stage.At(h.stage.Now() + time.Duration(1+h.random.IntN(15_000))*time.Millisecond)
 					if h.random.IntN(4) > 0 {
@@ -25,9 +27,8 @@ func TestRandomHistoriesOfGroups(t *testing.T) {
 					}
 				}
 				h.heal()
-				if len(c.keepers) == 0 {
-					c.start("last")
-				}
+				c.start("last")
+				c.fanouts["last"] = c.JoinFanout(fanout.Config{Member: "last"})
 				// The hello of an edge that restarts can be lost with the log's tail; then the lease tells, after a gap
 				// a renewal later.
 				c.At(c.Now() + takeover + c.Params.Bounds().EdgeCrash.Latest + c.Params.LongestRenewal())
@@ -42,38 +43,56 @@ func TestRandomHistoriesOfGroups(t *testing.T) {
 type groupHistory struct {
 	*history
 	crew *crew
-	away map[string]bool // whose link is broken
+	away map[*e2e.Process]bool // whose link is broken
 }
 
-// staff changes who is there.
+// staff changes which keepers are there, or which fanouts.
 func (h *groupHistory) staff() {
-	id := fmt.Sprint("k", h.random.IntN(4))
-	k := h.crew.keepers[id]
-	switch n := h.random.IntN(5); {
-	case k == nil:
-		h.note("keeper %s comes", id)
-		h.crew.start(id)
-	case n == 0:
-		h.note("keeper %s is killed", id)
-		h.crew.kill(id)
-	case n == 1 && !h.down && !h.away[id]:
-		h.note("keeper %s drains", id)
-		k.Leave(k.Drain)
-		delete(h.crew.keepers, id)
-	case n == 2:
-		h.loseGroup()
-	case n == 3:
-		k.Link.Cut()
-		h.isolated(id, "cut off", k.Link.Heal)
-	default:
-		k.Link.Freeze()
-		h.isolated(id, "frozen", k.Link.Thaw)
+	id := fmt.Sprint(h.random.IntN(4))
+	if h.random.IntN(2) == 0 {
+		keepers := h.crew.keepers
+		if k := keepers[id]; k == nil {
+			h.note("keeper %s comes", id)
+			h.crew.start(id)
+		} else {
+			h.trouble("keeper "+id, k.Process, k.Drain, func() { delete(keepers, id) })
+		}
+		return
+	}
+	fanouts := h.crew.fanouts
+	if f := fanouts[id]; f != nil {
+		h.trouble("fanout "+id, f.Process, f.Drain, func() { delete(fanouts, id) })
+	} else if !h.down {
+		h.note("fanout %s comes", id)
+		fanouts[id] = h.JoinFanout(fanout.Config{Member: id})
 	}
 }
 
-func (h *groupHistory) isolated(id, how string, repair func()) {
-	h.away[id] = true
-	h.broken("keeper "+id+" "+how, false, func() { delete(h.away, id); repair() })
+// trouble has something happen to a process.
+func (h *groupHistory) trouble(name string, p *e2e.Process, drain func(context.Context) error, gone func()) {
+	switch n := h.random.IntN(5); {
+	case n == 0:
+		h.note("%s is killed", name)
+		p.Kill()
+		gone()
+	case n == 1 && !h.down && !h.away[p]:
+		h.note("%s drains", name)
+		p.Leave(drain)
+		gone()
+	case n == 2:
+		h.loseGroup()
+	case n == 3:
+		p.Link.Cut()
+		h.isolated(name+" cut off", p, p.Link.Heal)
+	default:
+		p.Link.Freeze()
+		h.isolated(name+" frozen", p, p.Link.Thaw)
+	}
+}
+
+func (h *groupHistory) isolated(what string, p *e2e.Process, repair func()) {
+	h.away[p] = true
+	h.broken(what, false, func() { delete(h.away, p); repair() })
 }
 
 // loseGroup has the server lose what is written of the group from now on until the repair.
@@ -81,9 +100,10 @@ func (h *groupHistory) loseGroup() {
 	if h.down || h.losing {
 		return
 	}
-	snapshot := h.Server.Snapshot(subjects.KVStream(h.Names.CohortBucket(subjects.KeeperGroup)))
+	group := []string{subjects.KeeperGroup, subjects.FanoutGroup}[h.random.IntN(2)]
+	snapshot := h.Server.Snapshot(subjects.KVStream(h.Names.CohortBucket(group)))
 	h.losing = true
-	h.broken("about to lose records of the group", true, func() {
+	h.broken("about to lose records of the group "+group, true, func() {
 		h.losing = false
 		h.Wait() // a server that stops while it makes a consumer waits for a mutex
 		h.Server.Stop()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/e2e"
+	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -19,20 +20,22 @@ import (
 // takeover is the longest that the shards of a keeper that vanished belong to nobody.
 const takeover = 12 * second
 
-// A crew is a fabric whose keepers share the shards.
+// A crew is a fabric whose keepers share the shards, and whose fanouts do.
 type crew struct {
 	*stage
 	keepers map[string]*e2e.Keeper
+	fanouts map[string]*e2e.Fanout
 }
 
-// shared plays a scenario with keepers a and b, which have settled when it begins.
+// shared plays a scenario with keepers a and b, and fanouts a and b, which have settled when it begins.
 func shared(t *testing.T, o e2e.Options, play func(t *testing.T, c *crew)) {
 	t.Helper()
 	lab.Bubble(t, func(t *testing.T) {
-		c := &crew{&stage{Fabric: e2e.New(t, o)}, make(map[string]*e2e.Keeper)}
-		c.start("a")
-		c.start("b")
-		c.fanout = c.StartFanout()
+		c := &crew{&stage{Fabric: e2e.New(t, o)}, make(map[string]*e2e.Keeper), make(map[string]*e2e.Fanout)}
+		for _, id := range []string{"a", "b"} {
+			c.start(id)
+			c.fanouts[id] = c.StartFanoutWith(fanout.Config{Member: id})
+		}
 		c.At(10 * second)
 		play(t, c)
 	})

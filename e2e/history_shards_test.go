@@ -122,7 +122,7 @@ func (h *groupHistory) checkOwners() {
 	}
 	owners := make(map[string]bool)
 	for shard := range h.Names.Shards() {
-		owners[h.crew.owner(shard).Member] = true
+		owners[h.crew.owner(subjects.KeeperGroup, shard).Member] = true
 	}
 	for id := range owners {
 		if h.crew.keepers[id] == nil {

@@ -1,11 +1,14 @@
 package e2e_test
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +16,8 @@ import (
 	"github.com/rollcall-io/rollcall/e2e"
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/internal/trace"
+	"github.com/rollcall-io/rollcall/ledger/store"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -52,10 +57,10 @@ func (c *crew) kill(id string) {
 	delete(c.keepers, id)
 }
 
-// owner is who has taken a shard over last.
-func (c *crew) owner(shard int) *wire.OwnerRecord {
+// owner is who of a group has taken a shard over last.
+func (c *crew) owner(group string, shard int) *wire.OwnerRecord {
 	c.T.Helper()
-	kv, err := c.JS.KeyValue(c.T.Context(), c.Names.CohortBucket(subjects.KeeperGroup))
+	kv, err := c.JS.KeyValue(c.T.Context(), c.Names.CohortBucket(group))
 	if err != nil {
 		c.T.Fatal(err)
 	}
@@ -71,9 +76,11 @@ func (c *crew) owner(shard int) *wire.OwnerRecord {
 }
 
 // shards are those that a keeper has taken over last.
-func (c *crew) shards(id string) (shards []int) {
+func (c *crew) shards(id string) []int { return c.shardsIn(subjects.KeeperGroup, id) }
+
+func (c *crew) shardsIn(group, id string) (shards []int) {
 	for shard := range c.Names.Shards() {
-		if c.owner(shard).Member == id {
+		if c.owner(group, shard).Member == id {
 			shards = append(shards, shard)
 		}
 	}
@@ -323,6 +330,157 @@ func TestScenario19StaleMemberWakes(t *testing.T) {
 		c.wantTruth(v, "online active", users...)
 		if a, b := c.shards("a"), c.shards("b"); len(a) != 1 || len(b) != 1 {
 			t.Errorf("a has %v, b has %v", a, b)
+		}
+	})
+}
+
+// A fanout is frozen with an interest on the way, and wakes when another has its shards: nothing that
+// it writes counts, versions only grow, and all is shown as it is.
+func TestScenario19StaleFanoutWakes(t *testing.T) {
+	shared(t, e2e.Options{Shards: 2}, func(t *testing.T, c *crew) {
+		users := names("u", 20)
+		v := c.StartViewer("vera", users...)
+		g := c.StartEdge("g1")
+		devices := c.connectAll(g, users)
+		stale := c.fanouts["a"]
+		c.At(98 * second)
+		stale.Link.Delay(second)
+		c.At(100 * second)
+		go c.StartViewer("otto", users...)
+		devices[0].Close()
+		c.At(101*second + 500*time.Millisecond)
+		stale.Link.Freeze()
+		c.At(116 * second)
+		if got := c.shardsIn(subjects.FanoutGroup, "b"); len(got) != 2 {
+			t.Fatalf("b has %v", got)
+		}
+		devices[1].Close()
+		c.At(150 * second)
+		c.wantTruth(v, "offline ", users[:2]...)
+		rows, before := len(v.Rows()), c.interests()
+		stale.Link.Delay(0)
+		stale.Link.Thaw()
+		c.At(152 * second)
+		if after := c.interests(); !maps.Equal(before, after) {
+			t.Errorf("interests are %v, were %v", after, before)
+		}
+		c.At(175 * second)
+		devices[2].Close()
+		c.At(200 * second)
+		c.wantTruth(v, "offline ", users[:3]...)
+		c.wantTruth(v, "online active", users[3:]...)
+		for _, r := range v.Rows()[rows:] {
+			if r.User != users[2] {
+				t.Errorf("shown after the stale fanout woke: %v", r)
+			}
+		}
+		for _, u := range users {
+			if !slices.IsSortedFunc(v.RowsOf(u), func(a, b trace.Row) int { return cmp.Compare(a.Version, b.Version) }) {
+				t.Errorf("versions went back: %v", v.RowsOf(u))
+			}
+		}
+		if a, b := c.shardsIn(subjects.FanoutGroup, "a"), c.shardsIn(subjects.FanoutGroup, "b"); len(a) != 1 || len(b) != 1 {
+			t.Errorf("a has %v, b has %v", a, b)
+		}
+	})
+}
+
+// interests are what is stored of them, without who may write.
+func (c *crew) interests() map[string]string {
+	all := make(map[string]string)
+	for shard := range c.Names.Shards() {
+		for key, record := range c.Bucket(c.Names.InterestBucket(shard)) {
+			if key != subjects.KeyOwner {
+				all[fmt.Sprint(shard, " ", key)] = record.Value
+			}
+		}
+	}
+	return all
+}
+
+// A pausing store stands for a process that is paused before a transaction.
+type pausing struct {
+	store.Store
+
+	mu      sync.Mutex
+	paused  chan struct{} // closed when it goes on; nil while it runs
+	results []error       // of transactions that were paused
+}
+
+func (p *pausing) pause() (goOn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paused = make(chan struct{})
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		close(p.paused)
+		p.paused = nil
+	}
+}
+
+func (p *pausing) Apply(ctx context.Context, b store.Batch) (store.Applied, error) {
+	p.mu.Lock()
+	paused := p.paused
+	p.mu.Unlock()
+	if paused == nil {
+		return p.Store.Apply(ctx, b)
+	}
+	<-paused
+	done, err := p.Store.Apply(ctx, b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.results = append(p.results, err)
+	return done, err
+}
+
+// A ledger is paused before its transactions, and wakes when another has its shards: nothing of them
+// is stored, and the books are those of the streams.
+func TestScenario19StaleLedgerWakes(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		f := e2e.New(t, e2e.Options{Shards: 2})
+		f.StartKeeper()
+		s := openLedger(t)
+		slow := &pausing{Store: s}
+		member := func(id string, s store.Store) *e2e.Ledger {
+			c := liveConfig
+			c.Member = id
+			return f.StartLedger(&e2e.Database{Store: s}, c)
+		}
+		stale, heir := member("a", slow), member("b", s)
+		go func() {
+			time.Sleep(8 * time.Minute)
+			if a, b := len(stale.Stats(t.Context()).Shards), len(heir.Stats(t.Context()).Shards); a != 1 || b != 1 {
+				t.Errorf("a follows %d shards, b %d", a, b)
+			}
+			goOn := slow.pause()
+			time.Sleep(11 * time.Second) // a tick was read, and is being stored
+			stale.Link.Freeze()
+			time.Sleep(3 * time.Minute)
+			if n := len(heir.Stats(t.Context()).Shards); n != 2 {
+				t.Errorf("b follows %d shards", n)
+			}
+			stale.Link.Thaw()
+			goOn()
+			time.Sleep(3 * time.Minute)
+			stale.Leave(stale.Drain)
+			time.Sleep(10 * time.Second) // it tells of what it has read since
+			if n := len(heir.Stats(t.Context()).Shards); n != 2 {
+				t.Errorf("b follows %d shards when a has drained", n)
+			}
+		}()
+		cutEdge(f)
+		settle(f)
+		kept := stored(t, s, "1")
+		rebuild(t, f, onlineTime).mustEqual(kept)
+		mustAddUp(t, s, "1", liveConfig.Zones...)
+		if checkCutEdge(kept); len(slow.results) == 0 {
+			t.Error("no transaction was paused")
+		}
+		for _, err := range slow.results {
+			if !errors.Is(err, store.ErrOvertaken) {
+				t.Errorf("what was paused ended with %v", err)
+			}
 		}
 	})
 }

@@ -41,12 +41,8 @@ func (s *SQL) Apply(ctx context.Context, b Batch) (done Applied, err error) {
 		if done.Forgotten, err = s.dropForgotten(ctx, tx, &b); err != nil {
 			return err
 		}
-		for rows := range slices.Chunk(newest(b.Sessions), chunk) {
-			n, err := s.putSessions(ctx, tx, b.Definition, rows, stale)
-			if err != nil {
-				return err
-			}
-			done.Sessions += n
+		if done.Sessions, err = s.putSessions(ctx, tx, b.Definition, newest(b.Sessions), stale); err != nil {
+			return err
 		}
 		if err := s.refresh(ctx, tx, b.Definition, stale); err != nil {
 			return err
@@ -157,39 +153,72 @@ func newest(sessions []ledger.Session) []ledger.Session {
 // putSessions writes the sessions that are newer than what is there, and notes whose
 // time they change if somebody wants to know.
 func (s *SQL) putSessions(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session, stale touched) (int, error) {
-	if stale != nil {
-		if err := s.noteStored(ctx, tx, definition, sessions, stale); err != nil {
+	w := &writer{s, tx, map[string]*sql.Stmt{}}
+	var written []ledger.Session
+	for rows := range slices.Chunk(sessions, chunk) {
+		if stale != nil {
+			if err := s.noteStored(ctx, tx, definition, rows, stale); err != nil {
+				return 0, err
+			}
+		}
+		changed, err := w.putRows(ctx, definition, rows)
+		if err != nil {
 			return 0, err
 		}
+		written = append(written, changed...)
 	}
+	for _, x := range written {
+		stale.note(x)
+	}
+	return len(written), w.putIntervals(ctx, definition, written)
+}
+
+// A writer compiles the statement of a whole chunk once in a transaction.
+type writer struct {
+	*SQL
+	tx       *sql.Tx
+	compiled map[string]*sql.Stmt
+}
+
+func (w *writer) compile(ctx context.Context, text string) (stmt *sql.Stmt, err error) {
+	if stmt = w.compiled[text]; stmt == nil {
+		stmt, err = w.tx.PrepareContext(ctx, w.q(text))
+		w.compiled[text] = stmt
+	}
+	return stmt, err
+}
+
+// putRows writes a chunk of sessions without intervals, and returns those that it changed.
+func (w *writer) putRows(ctx context.Context, definition string, sessions []ledger.Session) ([]ledger.Session, error) {
 	args := make([]any, 0, len(sessions)*13)
 	for _, x := range sessions {
 		args = append(args, definition, x.User, x.Device, x.ID, int64(x.Revision),
 			x.Client.Type, x.Client.Version, x.Client.Channel, x.Client.Region, x.Epoch, x.Start, x.End, ends[x.Ended])
 	}
-	rows, err := tx.QueryContext(ctx, s.q(`insert into sessions (definition, user_id, device, id, revision,
+	upsert, err := w.compile(ctx, `insert into sessions (definition, user_id, device, id, revision,
 			client_type, client_version, channel, region, epoch, started, ended, ended_by)
 		values `+values(len(sessions), 13)+`
 		on conflict (definition, user_id, device, id) do update set revision = excluded.revision,
 			client_type = excluded.client_type, client_version = excluded.client_version, channel = excluded.channel,
 			region = excluded.region, epoch = excluded.epoch, started = excluded.started, ended = excluded.ended, ended_by = excluded.ended_by
 		where sessions.revision < excluded.revision
-		returning user_id, device, id`), args...)
+		returning user_id, device, id`)
 	if err != nil {
-		return 0, err
+		return nil, err
+	}
+	rows, err := upsert.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, err
 	}
 	written, err := writtenOf(rows, sessions)
 	if err != nil || len(written) == 0 {
-		return 0, err
+		return nil, err
 	}
-	for _, x := range written {
-		stale.note(x)
+	remove, err := w.compile(ctx, "delete from intervals where definition = ? and (user_id, device, session_id) in (values "+values(len(written), 3)+")")
+	if err == nil {
+		_, err = remove.ExecContext(ctx, keysOf(definition, written)...)
 	}
-	if _, err := tx.ExecContext(ctx, s.q("delete from intervals where definition = ? and (user_id, device, session_id) in (values "+
-		values(len(written), 3)+")"), keysOf(definition, written)...); err != nil {
-		return 0, err
-	}
-	return len(written), s.putIntervals(ctx, tx, definition, written)
+	return written, err
 }
 
 // writtenOf chooses the sessions whose keys the database returned.
@@ -202,6 +231,9 @@ func writtenOf(rows *sql.Rows, sessions []ledger.Session) (written []ledger.Sess
 			return nil, err
 		}
 		keys[k] = true
+	}
+	if len(keys) == len(sessions) {
+		return sessions, rows.Err()
 	}
 	for _, x := range sessions {
 		if keys[x.Key()] {
@@ -234,14 +266,17 @@ func collect[T any](rows *sql.Rows) (all []T, err error) {
 
 const intervalColumns = 7
 
-func (s *SQL) putIntervals(ctx context.Context, tx *sql.Tx, definition string, sessions []ledger.Session) error {
-	var args []any
+func (w *writer) putIntervals(ctx context.Context, definition string, sessions []ledger.Session) error {
+	args := make([]any, 0, intervalColumns*chunk)
 	flush := func() error {
 		if len(args) == 0 {
 			return nil
 		}
-		_, err := tx.ExecContext(ctx, s.q(`insert into intervals (definition, user_id, device, session_id, measure, started, ended)
-			values `+values(len(args)/intervalColumns, intervalColumns)), args...)
+		insert, err := w.compile(ctx, `insert into intervals (definition, user_id, device, session_id, measure, started, ended)
+			values `+values(len(args)/intervalColumns, intervalColumns))
+		if err == nil {
+			_, err = insert.ExecContext(ctx, args...)
+		}
 		args = args[:0]
 		return err
 	}

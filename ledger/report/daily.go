@@ -28,7 +28,7 @@ func Daily(ctx context.Context, from Source, q Query) iter.Seq2[store.Daily, err
 			}
 			return true
 		}
-		for row, err := range from.Intervals(ctx, store.Query{Definition: q.Definition, Measure: q.Measure, Bounds: q.Bounds, User: q.User}) {
+		for row, err := range from.Intervals(ctx, store.Query{Definition: q.Definition, Measure: q.Measure, Bounds: q.Bounds, User: q.User, Bare: true}) {
 			if err != nil {
 				yield(store.Daily{}, err)
 				return

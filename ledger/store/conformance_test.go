@@ -467,6 +467,10 @@ func testIntervals(t *testing.T, s Store) {
 	if got := ask(Query{Measure: ledger.Active, Bounds: within, User: "ann"}); !slices.Equal(got, want[:1]) {
 		t.Errorf("active: %q", got)
 	}
+	bare := all(t, s.Intervals(t.Context(), Query{Definition: "a", Measure: ledger.Connected, Bounds: within, Bare: true}))
+	if want := (Row{User: "ann", Interval: interval.Interval{From: 105, To: 115}}); len(bare) != 3 || bare[0] != want {
+		t.Errorf("bare: %+v", bare)
+	}
 	// Whoever has seen enough stops, and the store is as before.
 	for range s.Intervals(t.Context(), Query{Definition: "a", Measure: ledger.Connected, Bounds: always}) {
 		break

@@ -79,17 +79,23 @@ func byUser[T any](rows iter.Seq2[T, error], user func(T) string, compare func(a
 
 // Intervals implements Store.
 func (s *SQL) Intervals(ctx context.Context, q Query) iter.Seq2[Row, error] {
-	query := `select i.user_id, i.device, i.session_id, i.started, i.ended, s.client_type, s.client_version, s.channel, s.region
-		from intervals i join sessions s
-			on s.definition = i.definition and s.user_id = i.user_id and s.device = i.device and s.id = i.session_id
-		where i.definition = ? and i.measure = ? and i.started < ? and i.ended > ?`
+	columns, from := "i.user_id, i.started, i.ended", "intervals i"
+	if !q.Bare {
+		columns += ", i.device, i.session_id, s.client_type, s.client_version, s.channel, s.region"
+		from += ` join sessions s
+			on s.definition = i.definition and s.user_id = i.user_id and s.device = i.device and s.id = i.session_id`
+	}
+	query := "select " + columns + " from " + from + " where i.definition = ? and i.measure = ? and i.started < ? and i.ended > ?"
 	args := []any{q.Definition, string(q.Measure), q.Bounds.To, q.Bounds.From}
 	if q.User != "" {
 		query, args = query+" and i.user_id = ?", append(args, storable(q.User))
 	}
 	rows := stream(ctx, s, func(scan func(...any) error) (r Row, err error) {
-		return r, scan(&r.User, &r.Device, &r.Session, &r.From, &r.To,
-			&r.Client.Type, &r.Client.Version, &r.Client.Channel, &r.Client.Region)
+		into := append(make([]any, 0, 9), &r.User, &r.From, &r.To)
+		if !q.Bare {
+			into = append(into, &r.Device, &r.Session, &r.Client.Type, &r.Client.Version, &r.Client.Channel, &r.Client.Region)
+		}
+		return r, scan(into...)
 	}, query+" order by i.user_id", args...)
 	return byUser(rows, func(r Row) string { return r.User }, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), a.key().Compare(b.key()))

@@ -121,6 +121,7 @@ type Query struct {
 	Measure    ledger.Measure    // of intervals
 	Bounds     interval.Interval // those that have an instant in it
 	User       string            // only this one; empty for all
+	Bare       bool              // of intervals only user and bounds, which costs half as much
 }
 
 // A Row is an interval with what reports group by.

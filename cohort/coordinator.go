@@ -72,12 +72,25 @@ func (c *coordinator) run(ctx context.Context) {
 	group.Go(func() error { return c.follow(running) })
 	err := group.Wait()
 	if errors.Is(context.Cause(ctx), ErrLeft) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-		defer cancel()
-		_, failed := c.store.end(ctx, c.leaseKey(), machine.ReasonFinal, c.revision)
-		err = errors.Join(ErrLeft, failed)
+		err = errors.Join(ErrLeft, c.resign(context.WithoutCancel(ctx)))
 	}
 	c.log.Info("coordinator: no more", "reason", err)
+}
+
+// resign ends the lease, so that the next coordinator need not wait until it has run out.
+func (c *coordinator) resign(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	for {
+		_, err := c.store.end(ctx, c.leaseKey(), machine.ReasonFinal, c.revision)
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+		// The renewal that was under way when the term ended.
+		if err := c.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // follow feeds the machine, and does what it decides after every batch.

@@ -5,8 +5,10 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rollcall-io/rollcall/cohort"
 	"github.com/rollcall-io/rollcall/internal/lab"
 )
 
@@ -74,4 +76,30 @@ func TestCoordinatorRetires(t *testing.T) {
 			s.settled(time.Second, everybody()...)
 		}
 	})
+}
+
+// A coordinator that says goodbye amid a renewal of its lease gives it up all the same.
+func TestACoordinatorLeavesAmidARenewal(t *testing.T) {
+	const way = 40 * time.Millisecond // from there to the store, so that a renewal takes 80
+	for after := time.Duration(0); after < cohort.Worker().Sweep; after += way / 2 {
+		t.Run(after.String(), func(t *testing.T) {
+			lab.Bubble(t, func(t *testing.T) {
+				s := newScene(t, 4)
+				first := s.join("first")
+				time.Sleep(time.Second)
+				second := s.join("second")
+				time.Sleep(5 * time.Second)
+				first.link.Delay(way)
+				time.Sleep(after)
+				if err := first.member.Retire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if got := len(second.has()); got != 4 {
+					t.Errorf("a second after the coordinator has left, the other has %d partitions", got)
+				}
+			})
+		})
+	}
 }

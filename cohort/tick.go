@@ -50,6 +50,11 @@ func (c *coordinator) renew(ctx context.Context) error {
 	if !errors.Is(err, errConflict) {
 		return err
 	}
+	return c.catchUp(ctx)
+}
+
+// catchUp learns the revision of a renewal whose acknowledgement was lost.
+func (c *coordinator) catchUp(ctx context.Context) error {
 	stored, err := c.store.get(ctx, c.leaseKey())
 	if err != nil {
 		return err
@@ -61,7 +66,7 @@ func (c *coordinator) renew(ctx context.Context) error {
 	if err != nil || lease.Conn != c.record.Conn {
 		return errDeposed
 	}
-	c.revision = stored.revision // a renewal whose acknowledgement was lost
+	c.revision = stored.revision
 	return nil
 }
 

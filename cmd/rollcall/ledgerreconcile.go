@@ -69,7 +69,7 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	r := reconciling{s: s, here: d.Version, there: there.Version, keep: rebuild.SameRules(d, there)}
-	err = printRows(std, c.Format, reconcileColumns, 4, r.rows(ctx, query))
+	err = printRows(std, c.Format, reconcileColumns, 5, r.rows(ctx, query))
 	what := fmt.Sprintf("%v, %s, under %s and %s", time.Duration(c.Threshold), spell(bounds, q.Zone), r.here, r.there)
 	switch {
 	case err != nil:
@@ -123,7 +123,7 @@ func (c *ledgerReconcileCmd) measures(d ledger.Definition) []string {
 }
 
 // reconcileColumns are what is shown of a difference.
-var reconcileColumns = []string{"user", "day", "session", "measure", "seconds", "against", "apart"}
+var reconcileColumns = []string{"user", "day", "device", "session", "measure", "seconds", "against", "apart"}
 
 // reconciling is a comparison under way.
 type reconciling struct {
@@ -152,7 +152,7 @@ func (r *reconciling) rows(ctx context.Context, q reconcile.Query) iter.Seq2[[]s
 				if d.Session == "" {
 					day = d.Date.String()
 				}
-				if !yield([]string{d.User, day, d.Session, string(d.Measure), report.Seconds(d.Here), report.Seconds(d.There), report.Seconds(d.Apart)}, nil) {
+				if !yield([]string{d.User, day, d.Device, d.Session, string(d.Measure), report.Seconds(d.Here), report.Seconds(d.There), report.Seconds(d.Apart)}, nil) {
 					return stopped
 				}
 			}

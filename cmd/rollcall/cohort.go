@@ -35,7 +35,7 @@ func (cohortCmd) Help() string {
 // grouping is what every command on groups needs.
 type grouping struct {
 	JSON   bool   `help:"Print JSON, one object a line."`
-	Bucket string `default:"workers" enum:"workers,keeper,fanout" help:"Where the group lies: workers, or keeper or fanout for those that share shards out."`
+	Bucket string `default:"workers" enum:"workers,keeper,fanout,ledger" help:"Where the group lies: workers, or keeper, fanout or ledger for those that share shards out."`
 	remote
 }
 

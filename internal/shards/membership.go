@@ -70,7 +70,9 @@ func (m *membership) takePart(ctx, owning context.Context, run Run) error {
 		if err != nil {
 			return err
 		}
-		return run(ctx, claimed)
+		err = run(ctx, claimed)
+		m.cfg.Logger.Info("shard released", "group", m.cfg.Group, "shard", g.Shard, "generation", claimed.Generation)
+		return err
 	})
 	if ctx.Err() == nil && member.Err() == nil {
 		if failed := m.leave(ctx, member); failed != nil {

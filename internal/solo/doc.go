@@ -4,6 +4,6 @@
 // generation, kept by compare-and-set in a KV bucket, tells the older one apart.
 // Keepers fence their writes with it, so a second process started by mistake or a
 // paused one that wakes cannot mix its writes with the owner's; it learns of the
-// loss at its next write and stops. Worker groups that share shards between processes are
-// package cohort's matter.
+// loss at its next write and stops. Sharing shards with other processes is package shards'
+// matter.
 package solo

@@ -76,6 +76,8 @@ func (c *ledgerRebuildCmd) Run(ctx context.Context, std console) error {
 		return fmt.Errorf("%w; run it again with the same options, it goes on where it was", errInterrupted)
 	case errors.Is(err, rebuild.ErrGone):
 		return fmt.Errorf("%w: %w; begin later, or rebuild from the archive", errUsage, err)
+	case errors.Is(err, rebuild.ErrAhead):
+		return fmt.Errorf("%w: %w", errUsage, err)
 	case err != nil:
 		return wrongly(err)
 	}

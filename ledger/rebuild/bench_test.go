@@ -106,7 +106,9 @@ func (recording) Name() string { return "recording" }
 
 func (r recording) Parts() []Part { return []Part{r} }
 
-func (recording) Reach(context.Context) (Reach, error) { return Reach{}, nil }
+func (recording) Reach(context.Context) (Reach, error) {
+	return Reach{Interval: interval.Interval{To: interval.Latest}}, nil
+}
 
 func (r recording) Read(_ context.Context, w Window, _ []byte, to Sink) error {
 	decoder := raw.New(r.names, w.Lateness, veiled{to, func(device string) string { return device }})

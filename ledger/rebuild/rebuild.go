@@ -79,6 +79,9 @@ var (
 	// ErrGone is a period whose raw events the source does not have any more.
 	ErrGone = errors.New("rebuild: raw events are gone")
 
+	// ErrAhead is a period of which the source has nothing yet.
+	ErrAhead = errors.New("rebuild: no raw events of this period yet")
+
 	// ErrPlace is a place in a source that cannot be used, as after an upgrade. Reading begins
 	// again then.
 	ErrPlace = errors.New("rebuild: unusable place")
@@ -134,6 +137,13 @@ func (r *run) begin(ctx context.Context) error {
 	reach, err := r.Source.Reach(ctx)
 	if err != nil {
 		return err
+	}
+	if reach.To <= r.Bounds.From {
+		held := "holds nothing yet"
+		if reach.To > 0 {
+			held = "ends at " + time.UnixMilli(reach.To).UTC().Format(time.RFC3339)
+		}
+		return fmt.Errorf("%w: the %s %s", ErrAhead, r.Source.Name(), held)
 	}
 	if reach.Trimmed && reach.From > r.Bounds.From {
 		// One that was interrupted may have read what is gone now.

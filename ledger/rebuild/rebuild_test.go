@@ -333,6 +333,25 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// What the source does not have yet is no rebuild without figures.
+func TestAhead(t *testing.T) {
+	for _, c := range []struct {
+		until int64
+		says  string
+	}{{0, "holds nothing yet"}, {day, "ends at 1970-01-02T00:00:00Z"}} {
+		s := open(t)
+		_, err := rebuild.Run(t.Context(), rebuild.Config{
+			Store: s, Source: young{tape{}, c.until}, Definition: usual, Bounds: interval.Interval{From: day, To: 2 * day},
+		})
+		if !errors.Is(err, rebuild.ErrAhead) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v", err)
+		}
+		if made, err := s.Rebuilds(t.Context()); len(made) > 0 || err != nil {
+			t.Errorf("%+v, %v", made, err)
+		}
+	}
+}
+
 // A place that cannot be read is the beginning again.
 func TestDamagedPlace(t *testing.T) {
 	list := history(rand.New(rand.NewPCG(17, 6)), 2, 2*day)

@@ -65,6 +65,16 @@ func (t trimmed) Reach(context.Context) (rebuild.Reach, error) {
 	return rebuild.Reach{Interval: interval.Interval{From: t.before, To: interval.Latest}, Trimmed: true}, nil
 }
 
+// A young tape has what was stored before.
+type young struct {
+	tape
+	until int64
+}
+
+func (y young) Reach(context.Context) (rebuild.Reach, error) {
+	return rebuild.Reach{Interval: interval.Interval{From: interval.Earliest, To: y.until}}, nil
+}
+
 type reel struct {
 	number int
 	list   []arrival

@@ -324,6 +324,10 @@ func TestLedgerRetention(t *testing.T) {
 	if got := ledgerSays(t, dir, "sessions", "ann", "--format", "csv"); strings.Count(got, "\n") != 3 {
 		t.Errorf("%s", got)
 	}
+	code, _, errs := command(t, "ledger", "retention", "--dir", dir, "--sessions", "90")
+	if code != 2 || !strings.Contains(errs, `"90" has no unit`) {
+		t.Errorf("%d, %s", code, errs)
+	}
 }
 
 func TestLedgerProgress(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -175,13 +176,24 @@ func (c *ledgerForgetCmd) Run(ctx context.Context, std console) error {
 	return c.forgetArchived(ctx, std, c.User)
 }
 
+// An age is a lapse with a unit: 90 is not taken for seconds where days were meant, since what
+// was removed does not come back.
+type age time.Duration
+
+func (a *age) UnmarshalText(text []byte) error {
+	if n, err := strconv.ParseFloat(string(text), 64); err == nil && n != 0 {
+		return fmt.Errorf("%q has no unit; an age is written like 90d or 36h", text)
+	}
+	return (*lapse)(a).UnmarshalText(text)
+}
+
 type ledgerRetentionCmd struct {
 	shelf
-	Sessions   *lapse `placeholder:"AGE" help:"Remove sessions that ended longer ago, such as 90d, with intervals; their daily totals stay."`
-	Totals     *lapse `placeholder:"AGE" help:"Remove daily totals of days that ended longer ago."`
-	Quarantine *lapse `placeholder:"AGE" help:"Remove what was refused longer ago."`
-	Audit      *lapse `placeholder:"AGE" help:"Remove notes of who did what that are older."`
-	Events     *lapse `placeholder:"AGE" help:"Remove archived hours that ended longer ago."`
+	Sessions   *age `placeholder:"AGE" help:"Remove sessions that ended longer ago, such as 90d, with intervals; their daily totals stay."`
+	Totals     *age `placeholder:"AGE" help:"Remove daily totals of days that ended longer ago."`
+	Quarantine *age `placeholder:"AGE" help:"Remove what was refused longer ago."`
+	Audit      *age `placeholder:"AGE" help:"Remove notes of who did what that are older."`
+	Events     *age `placeholder:"AGE" help:"Remove archived hours that ended longer ago."`
 }
 
 func (c *ledgerRetentionCmd) Run(ctx context.Context, std console) error {
@@ -199,7 +211,7 @@ func (c *ledgerRetentionCmd) Run(ctx context.Context, std console) error {
 	now := time.Now()
 	for _, kind := range []struct {
 		kind store.Kind
-		age  *lapse
+		age  *age
 	}{{store.KindSessions, c.Sessions}, {store.KindTotals, c.Totals}, {store.KindQuarantine, c.Quarantine}, {store.KindAudit, c.Audit}} {
 		if kind.age == nil {
 			continue

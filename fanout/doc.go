@@ -57,7 +57,7 @@
 //
 // # Several fanouts
 //
-// Where [Config.Ownership] shares shards out, the fanouts tell each other what they own,
+// Where [Config.Member] shares shards out, the fanouts tell each other what they own,
 // and whichever NATS hands a request answers it wholly. It passes it on to the request's
 // home: one of the fanouts, named by the viewer's id, so that the requests of a
 // viewer are handled one after the other and limits hold for the whole fabric. The home asks

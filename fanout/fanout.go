@@ -194,6 +194,7 @@ func (f *Fanout) admit(sh *shard) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.shards[sh.grant.Shard] = sh
+	f.metrics.answers(sh, true)
 	signal(f.news)
 	f.checkReadyLocked()
 }
@@ -204,6 +205,7 @@ func (f *Fanout) dismiss(sh *shard) {
 	defer f.mu.Unlock()
 	if f.shards[sh.grant.Shard] == sh {
 		delete(f.shards, sh.grant.Shard)
+		f.metrics.answers(sh, false)
 		signal(f.news)
 	}
 }

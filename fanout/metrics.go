@@ -25,6 +25,7 @@ type metrics struct {
 	stalls     *prometheus.CounterVec
 	streams    *prometheus.GaugeVec
 	interests  *prometheus.GaugeVec
+	generation *prometheus.GaugeVec
 	peers      prometheus.Gauge
 	calls      *prometheus.CounterVec
 	latency    *latencies
@@ -53,6 +54,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		stalls:     vector("stalls_total", "Stalls of a shard's feed by reason.", "reason"),
 		streams:    gauge("streams", "Viewers with an interest in the shard, or with one that ended just now."),
 		interests:  gauge("interests", "Targets that are watched, summed over viewers."),
+		generation: gauge("shard_generation", "Generation in which this fanout answers for the shard; each shard is answered for once in the whole fabric."),
 		peers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: space, Subsystem: system, Name: "peers", Help: "Other fanouts of the fabric that this one knows of.",
 		}),
@@ -67,11 +69,22 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	var failures []error
 	for _, c := range []prometheus.Collector{
-		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.peers, m.calls, m.latency,
+		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.generation, m.peers, m.calls, m.latency,
 	} {
 		failures = append(failures, r.Register(c))
 	}
 	return m, errors.Join(failures...)
+}
+
+// answers says that a shard is answered for here, or no more.
+func (m *metrics) answers(sh *shard, yes bool) {
+	if yes {
+		m.generation.WithLabelValues(sh.label).Set(float64(sh.grant.Generation))
+		return
+	}
+	for _, gauge := range []*prometheus.GaugeVec{m.generation, m.streams, m.interests} {
+		gauge.DeleteLabelValues(sh.label)
+	}
 }
 
 // published counts a message that went out.

@@ -19,6 +19,9 @@
 //     debounce are decided when a tick is applied, and a tick stands behind all
 //     frames stored before it.
 //
+//   - Keepers with a [Config.Member] share the shards out evenly. Of one that drains the others
+//     take over at once; one that vanishes they miss within ten seconds.
+//
 // # How it fails
 //
 // While the store is away it waits and tries again. A crash loses nothing but

@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,6 +292,47 @@ func FuzzRecords(f *testing.F) {
 		r := machine.Records{Edges: map[string]*wire.EdgeRecord{}, Users: map[string]*wire.UserRecord{}, Views: map[string]*wire.View{}}
 		if addRecord(&r, key, value) == nil {
 			machine.Load(rollcall.Default(), 0, r)
+		}
+	})
+}
+
+// Whoever owns a shard says so, and whoever owns it no more says nothing of it.
+func TestOwnedShardsShow(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		registry := prometheus.NewPedanticRegistry()
+		k, err := New(w.nc, Config{Ownership: granted{rollcall.Grant{Generation: 7}}, Registerer: registry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := func() (generation, ready []float64) {
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					switch f.GetName() {
+					case "rollcall_keeper_shard_generation":
+						generation = append(generation, m.GetGauge().GetValue())
+					case "rollcall_keeper_shard_ready":
+						ready = append(ready, m.GetGauge().GetValue())
+					}
+				}
+			}
+			return generation, ready
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.Run(ctx) }()
+		time.Sleep(time.Second)
+		if generation, ready := shown(); !slices.Equal(generation, []float64{7}) || !slices.Equal(ready, []float64{1}) || !k.Ready() {
+			t.Errorf("owned: generation %v, ready %v", generation, ready)
+		}
+		stop()
+		<-ended
+		if generation, ready := shown(); len(generation)+len(ready) > 0 || k.Ready() {
+			t.Errorf("not owned: generation %v, ready %v", generation, ready)
 		}
 	})
 }

@@ -12,6 +12,8 @@
 //
 //   - A process that is killed at any moment loses and doubles nothing: its successor goes
 //     on from the checkpoint. The stored rows are those of a rebuild from the streams.
+//   - Ledgers with a [Config.Member] share the shards out. Whoever is given one stores the
+//     generation first, and nothing of the owner before is stored any more.
 //   - Of two ledgers that follow the same shards by mistake, one stores and answers. The
 //     other stands by, and takes over when no checkpoint has come for [Config.Patience].
 //   - Figures of another definition stay as they are: its checkpoints are others.

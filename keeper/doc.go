@@ -18,7 +18,6 @@
 //   - A keeper that is slow, paused or down declares nobody dead: expiry and
 //     debounce are decided when a tick is applied, and a tick stands behind all
 //     frames stored before it.
-//
 //   - Keepers with a [Config.Member] share the shards out evenly. Of one that drains the others
 //     take over at once; one that vanishes they miss within ten seconds.
 //

@@ -27,7 +27,11 @@ func TestTakeover(t *testing.T) {
 		{"drained", second, func(k *e2e.Keeper) { k.Leave(k.Drain) }},
 	} {
 		var took []time.Duration
-		for seed := range uint64(20) {
+		moments := uint64(20)
+		if testing.Short() {
+			moments = 4
+		}
+		for seed := range moments {
 			shared(t, e2e.Options{}, func(t *testing.T, c *crew) {
 				g := c.StartEdge("g1")
 				c.connectAll(g, names("u", 100))

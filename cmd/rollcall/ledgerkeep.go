@@ -128,7 +128,7 @@ func printQuarantined(std console, r store.Quarantined) error {
 
 // shownOf is a row of the quarantine as JSON.
 func shownOf(r store.Quarantined) map[string]any {
-	row := map[string]any{"id": r.ID, "rule": r.Rule, "reason": r.Reason, "at": r.At, "source": r.Source, "definition": r.Definition}
+	row := map[string]any{"id": r.ID, "rule": r.Rule, "reason": r.Reason, "at": r.At, "refused": r.Refused, "source": r.Source, "definition": r.Definition}
 	for name, value := range map[string]string{"user": r.User, "line": r.Raw} {
 		if value != "" {
 			row[name] = value

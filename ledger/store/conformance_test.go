@@ -47,6 +47,7 @@ func conformance(t *testing.T, fresh func(t *testing.T) Store) {
 		"rules of access":             testRules,
 		"nothing is left of a user":   testNothingLeft,
 		"retention":                   testPrune,
+		"retention of quarantine":     testPruneQuarantine,
 		"batches at the same time":    testConcurrent,
 		"reading while writing":       testReadWhileWriting,
 		"text that databases dislike": testText,
@@ -670,7 +671,6 @@ func testPrune(t *testing.T, s Store) {
 	before := time.UnixMilli(200)
 	apply(t, s, Batch{
 		Definition: "a", Sessions: []ledger.Session{session("1", "ann", 1, 100), session("2", "ann", 1, 170)},
-		Rejected: []ledger.Rejected{{Rule: "x", At: before.Add(-1e6)}, {Rule: "y", At: before}},
 	})
 	k := DailyKey{"a", "UTC", ledger.Connected}
 	if err := s.PutDaily(t.Context(), k, -5, 5, seq(Daily{"ann", -2, 1, 1}, Daily{"ann", 0, 50, 50})); err != nil {
@@ -681,7 +681,7 @@ func testPrune(t *testing.T, s Store) {
 			t.Fatal(err)
 		}
 	}
-	for _, kind := range []Kind{KindSessions, KindTotals, KindQuarantine, KindAudit} {
+	for _, kind := range []Kind{KindSessions, KindTotals, KindAudit} {
 		if n, err := s.Prune(t.Context(), kind, before); n != 1 || err != nil {
 			t.Errorf("%s: %d, %v", kind, n, err)
 		}
@@ -700,6 +700,41 @@ func testPrune(t *testing.T, s Store) {
 	if _, err := s.Prune(t.Context(), "all", before); !errors.Is(err, ErrUnknown) {
 		t.Errorf("%v", err)
 	}
+}
+
+// What was refused is as old as the refusal, not as the event: a history of years ago was
+// refused when it was imported. With other words, it was refused anew.
+func testPruneQuarantine(t *testing.T, s Store) {
+	define(t, s, "a")
+	refuse := func(reason string) Quarantined {
+		t.Helper()
+		apply(t, s, Batch{Definition: "a", Rejected: []ledger.Rejected{{Rule: ledger.RuleInput, At: time.UnixMilli(200), Raw: "line", Reason: reason}}})
+		return all(t, s.Quarantined(t.Context(), QuarantineQuery{}))[0]
+	}
+	prune := func(before time.Time, want int64) {
+		t.Helper()
+		if n, err := s.Prune(t.Context(), KindQuarantine, before); n != want || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	began := time.Now().Truncate(time.Millisecond)
+	first := refuse("no time")
+	if first.Refused.Before(began) || first.Refused.After(time.Now()) || !first.At.Equal(time.UnixMilli(200)) {
+		t.Errorf("%+v", first)
+	}
+	prune(first.Refused, 0)
+	old := s.(*SQL)
+	if _, err := old.db.Exec("update quarantine set refused = 300"); err != nil {
+		t.Fatal(err)
+	}
+	if again := refuse("no time"); !again.Refused.Equal(time.UnixMilli(300)) {
+		t.Errorf("with the same words: %v", again.Refused)
+	}
+	if anew := refuse("no zone"); anew.Refused.Before(began) {
+		t.Errorf("with other words: %v", anew.Refused)
+	}
+	prune(began, 0)
+	prune(time.Now().Add(time.Millisecond), 1)
 }
 
 func testConcurrent(t *testing.T, s Store) {

@@ -3,6 +3,7 @@ package store
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A dialect is where the two databases differ.
@@ -35,7 +36,8 @@ var (
 
 func (d *dialect) ddl(text string) string {
 	return strings.NewReplacer("{{rows}}", d.rows, "{{counter}}", d.counter, "{{bytes}}", d.bytes,
-		"{{account}}", d.account, "{{ended}}", d.ended).Replace(text)
+		"{{account}}", d.account, "{{ended}}", d.ended,
+		"{{now}}", strconv.FormatInt(time.Now().UnixMilli(), 10)).Replace(text)
 }
 
 // query writes the parameters as the database wants them. Statements here hold no

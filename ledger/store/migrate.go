@@ -181,6 +181,10 @@ insert into intervals (definition, user_id, device, session_id, measure, started
 drop table old_sessions;
 drop table old_intervals;
 create index sessions_by_end on sessions (ended);`,
+	// When what is there was refused is not known: it is not older than it may become.
+	8: `
+alter table quarantine add column refused bigint not null default 0;
+update quarantine set refused = {{now}};`,
 }
 
 // migrate brings a database to a version, normally the newest.

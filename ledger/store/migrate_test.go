@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/definition"
@@ -19,7 +20,7 @@ import (
 func testMigrations(t *testing.T, place func(t *testing.T) string) {
 	for version := range len(migrations) {
 		t.Run(fmt.Sprint("from ", version), func(t *testing.T) {
-			at := place(t)
+			at, began := place(t), time.Now().Truncate(time.Millisecond)
 			old, err := connect(at)
 			if err != nil {
 				t.Fatal(err)
@@ -41,6 +42,7 @@ func testMigrations(t *testing.T, place func(t *testing.T) string) {
 				if string(s.salt) != salt {
 					t.Error("who was forgotten is not known any more")
 				}
+				checkQuarantine(t, s, version, began)
 				checkTables(t, s, version > 0)
 				s.Close()
 			}
@@ -73,6 +75,11 @@ var oldSession = ledger.Session{
 // fillOld stores a session as a version of the tables did.
 func fillOld(t *testing.T, s *SQL, version int) {
 	t.Helper()
+	if version >= 2 {
+		if _, err := s.db.Exec("insert into quarantine (id, definition, rule, reason, at, user_id, source, body, released) values ('q', 'a', 'x', '', 1, '', '', '{}', 0)"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if version >= 7 { // by the key of today
 		apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{oldSession}})
 		return
@@ -84,6 +91,19 @@ func fillOld(t *testing.T, s *SQL, version int) {
 		if _, err := s.db.Exec(text); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// checkQuarantine looks for what was refused before there was a column that says when: it
+// counts as refused at the migration, so that retention does not take it away on that day.
+func checkQuarantine(t *testing.T, s *SQL, version int, began time.Time) {
+	t.Helper()
+	if version < 2 || version >= 8 {
+		return
+	}
+	rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{ID: "q"}))
+	if len(rows) != 1 || rows[0].Refused.Before(began) || rows[0].Refused.After(time.Now()) {
+		t.Errorf("%+v", rows)
 	}
 }
 

@@ -90,7 +90,7 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 // forgetLines removes the lines that could not be read, so that nobody knows whose they
 // are, but that name the user.
 func (s *SQL) forgetLines(ctx context.Context, tx *sql.Tx, user string) error {
-	rows, err := tx.QueryContext(ctx, `select id, definition, rule, reason, at, user_id, source, body, released from quarantine where user_id = ''`)
+	rows, err := tx.QueryContext(ctx, selectQuarantined+" where user_id = ''")
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *SQL) Prune(ctx context.Context, kind Kind, before time.Time) (rows int6
 		// Only days that have ended before in every zone.
 		statements = []statement{{"delete from daily where day < ?", []any{before.UTC().AddDate(0, 0, -1).Format(time.DateOnly)}}}
 	case KindQuarantine:
-		statements = []statement{{"delete from quarantine where at < ?", []any{at}}}
+		statements = []statement{{"delete from quarantine where refused < ?", []any{at}}}
 	case KindAudit:
 		statements = []statement{{"delete from audit where at < ?", []any{at}}}
 	default:

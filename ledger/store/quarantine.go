@@ -72,11 +72,12 @@ func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-const quarantineColumns = 10
+const quarantineColumns = 11
 
 // quarantine keeps what was refused. What is refused again as something else, or with
 // other words, is no longer dealt with.
 func (s *SQL) quarantine(ctx context.Context, tx *sql.Tx, definition string, rejected []ledger.Rejected) (changed int, err error) {
+	now := time.Now().UnixMilli()
 	latest := map[string]ledger.Rejected{}
 	for _, r := range rejected {
 		id := quarantineID(definition, r)
@@ -93,12 +94,12 @@ func (s *SQL) quarantine(ctx context.Context, tx *sql.Tx, definition string, rej
 				return 0, err
 			}
 			args = append(args, id, definition, r.Rule, storable(r.Reason), r.At.UnixMilli(), storable(userOf(r)), storable(r.Source),
-				string(body), int64(revisionOf(r)), 0)
+				string(body), int64(revisionOf(r)), 0, now)
 		}
-		n, err := affected(tx.ExecContext(ctx, s.q(`insert into quarantine (id, definition, rule, reason, at, user_id, source, body, revision, released)
+		n, err := affected(tx.ExecContext(ctx, s.q(`insert into quarantine (id, definition, rule, reason, at, user_id, source, body, revision, released, refused)
 			values `+values(len(ids), quarantineColumns)+`
 			on conflict (id) do update set reason = excluded.reason, at = excluded.at, source = excluded.source,
-				body = excluded.body, revision = excluded.revision, released = 0
+				body = excluded.body, revision = excluded.revision, released = 0, refused = excluded.refused
 			where quarantine.revision <= excluded.revision
 				and (quarantine.body <> excluded.body or quarantine.reason <> excluded.reason)`), args...))
 		if err != nil {
@@ -111,7 +112,7 @@ func (s *SQL) quarantine(ctx context.Context, tx *sql.Tx, definition string, rej
 
 // Quarantined implements Store.
 func (s *SQL) Quarantined(ctx context.Context, q QuarantineQuery) iter.Seq2[Quarantined, error] {
-	query := "select id, definition, rule, reason, at, user_id, source, body, released from quarantine where true"
+	query := selectQuarantined + " where true"
 	var args []any
 	for _, c := range []struct{ column, value string }{{"id", q.ID}, {"rule", q.Rule}, {"user_id", storable(q.User)}} {
 		if c.value != "" {
@@ -124,13 +125,15 @@ func (s *SQL) Quarantined(ctx context.Context, q QuarantineQuery) iter.Seq2[Quar
 	return stream(ctx, s, readQuarantined, query+" order by id", args...)
 }
 
+const selectQuarantined = "select id, definition, rule, reason, at, user_id, source, body, released, refused from quarantine"
+
 func readQuarantined(scan func(...any) error) (r Quarantined, err error) {
-	var at, released int64
+	var at, released, refused int64
 	var body string
-	if err := scan(&r.ID, &r.Definition, &r.Rule, &r.Reason, &at, &r.User, &r.Source, &body, &released); err != nil {
+	if err := scan(&r.ID, &r.Definition, &r.Rule, &r.Reason, &at, &r.User, &r.Source, &body, &released, &refused); err != nil {
 		return r, err
 	}
-	r.At = time.UnixMilli(at).UTC()
+	r.At, r.Refused = time.UnixMilli(at).UTC(), time.UnixMilli(refused).UTC()
 	if released != 0 {
 		r.Released = time.UnixMilli(released).UTC()
 	}
@@ -146,8 +149,7 @@ func (s *SQL) Release(ctx context.Context, id string, at time.Time) (released Qu
 		if err := s.exclude(ctx, tx); err != nil { // for the totals, as with [Batch.Refresh]
 			return err
 		}
-		row := tx.QueryRowContext(ctx, s.q(`select id, definition, rule, reason, at, user_id, source, body, released
-			from quarantine where id = ?`), id)
+		row := tx.QueryRowContext(ctx, s.q(selectQuarantined+" where id = ?"), id)
 		var err error
 		switch released, err = readQuarantined(row.Scan); {
 		case errors.Is(err, sql.ErrNoRows):

@@ -73,7 +73,7 @@ type Store interface {
 	// checkpoints, looks at them again when it has changed.
 	Forgets(ctx context.Context) (int64, error)
 
-	// Prune removes what ended before an instant, and says how many rows.
+	// Prune removes what ended, and what was refused, before an instant, and says how many rows.
 	Prune(ctx context.Context, kind Kind, before time.Time) (int64, error)
 
 	Close() error
@@ -154,6 +154,7 @@ type Daily struct {
 // Quarantined is something refused, as it is kept.
 type Quarantined struct {
 	ID, Definition, User string
+	Refused              time.Time // when it was, anew with other words included; At is when it happened
 	Released             time.Time // zero if it was not
 	ledger.Rejected
 }

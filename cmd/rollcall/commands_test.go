@@ -72,9 +72,12 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// up starts a fabric on free ports and returns its address.
+// up starts a fabric on free ports, in a directory of its own if none is named, and returns its address.
 func up(t *testing.T, args ...string) (url string) {
 	t.Helper()
+	if !slices.Contains(args, "--data") {
+		args = append(args, "--data", t.TempDir())
+	}
 	return natsURL(upSays(t, args...))
 }
 
@@ -84,10 +87,9 @@ func natsURL(welcome string) string { return regexp.MustCompile(`nats://\S+`).Fi
 // upSays starts a fabric and returns its welcome. Commands find its keys.
 func upSays(t *testing.T, args ...string) string {
 	t.Helper()
-	if !slices.Contains(args, "--data") {
-		args = append(args, "--data", t.TempDir())
+	if i := slices.Index(args, "--data"); i >= 0 {
+		t.Setenv("ROLLCALL_KEYS", filepath.Join(args[i+1], "keys"))
 	}
-	t.Setenv("ROLLCALL_KEYS", filepath.Join(args[slices.Index(args, "--data")+1], "keys"))
 	ctx, cancel := context.WithCancel(context.Background())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
 	args = append([]string{"up", "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0"}, args...)

@@ -36,7 +36,7 @@ type ledgerCmd struct {
 	Totals      ledgerTotalsCmd      `cmd:"" help:"Store the daily totals of every user, for those who ask with SQL."`
 	Rebuild     ledgerRebuildCmd     `cmd:"" help:"Compute a period again from the raw events, under the same definition or another."`
 	Reconcile   ledgerReconcileCmd   `cmd:"" help:"Compare the figures of two definitions, such as live ones and a rebuild."`
-	Definitions ledgerDefinitionsCmd `cmd:"" help:"Show the rules that figures were computed under."`
+	Definitions ledgerDefinitionsCmd `cmd:"" help:"Show the rules that figures were computed under; drop those of a rebuild."`
 	Quarantine  ledgerQuarantineCmd  `cmd:"" help:"Show and release what broke a rule."`
 	Forget      ledgerForgetCmd      `cmd:"" help:"Remove a user for good."`
 	Retention   ledgerRetentionCmd   `cmd:"" help:"Remove what is older than it may become."`
@@ -157,7 +157,7 @@ func effective() string {
 
 // wrongly marks errors that are the caller's.
 func wrongly(err error) error {
-	for _, mark := range []error{store.ErrURL, store.ErrDefinition, store.ErrUnknown, definition.ErrInvalid, report.ErrQuery, interval.ErrZone, access.ErrInvalid, live.ErrConfig} {
+	for _, mark := range []error{store.ErrURL, store.ErrDefinition, store.ErrInUse, store.ErrUnknown, definition.ErrInvalid, report.ErrQuery, interval.ErrZone, access.ErrInvalid, live.ErrConfig} {
 		if errors.Is(err, mark) {
 			return fmt.Errorf("%w: %w", errUsage, err)
 		}

@@ -156,6 +156,14 @@ func TestLedgerDefinitions(t *testing.T) {
 			t.Errorf("%s of a label that the definition has not: %d, %q", question, code, errs)
 		}
 	}
+	rebuilt(t, dir, "wide+rebuilt")
+	if code, _, errs := command(t, "ledger", "definitions", "drop", "wide", "--dir", dir); code != 2 || !strings.Contains(errs, `not only rebuilds have written this version: "wide"`) {
+		t.Errorf("live figures dropped: %d, %q", code, errs)
+	}
+	ledgerSays(t, dir, "definitions", "drop", "wide+rebuilt")
+	if got := ledgerSays(t, dir, "definitions"); strings.Contains(got, "rebuilt") || !strings.Contains(got, `"wide"`) {
+		t.Error(got)
+	}
 	write(ledgerSays(t, dir, "definitions", "--template"))
 	ledgerSays(t, dir, "import", file, "--definition", rules)
 }

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/rollcall-io/rollcall/ledger/definition"
+	"github.com/rollcall-io/rollcall/ledger/store"
 )
 
 // asks makes the next commands those of another account, as sudo does.
@@ -58,7 +61,8 @@ var decisions = map[string]decision{
 	"sessions":           {args: "sessions bob", lead: true, action: "sessions", subject: "bob"},
 	"export":             {args: "export", lead: true, action: "export"},
 	"totals":             {args: "totals", action: "totals"},
-	"definitions":        {args: "definitions", lead: true, analyst: true},
+	"definitions show":   {args: "definitions", lead: true, analyst: true},
+	"definitions drop":   {args: "definitions drop 1+rebuilt", action: "drop"},
 	"quarantine list":    {args: "quarantine list", action: "quarantine"},
 	"quarantine show":    {args: "quarantine show {id}", action: "quarantine", subject: "eve"},
 	"quarantine release": {args: "quarantine release {id}", action: "release", subject: "eve"},
@@ -85,6 +89,7 @@ func TestEveryLedgerCommandIsDecidedOn(t *testing.T) {
 	if err := json.Unmarshal([]byte(ledgerSays(t, dir, "quarantine", "list", "--user", "eve", "--format", "json")), &row); err != nil {
 		t.Fatal(err)
 	}
+	rebuilt(t, dir, "1+rebuilt")
 	fill := strings.NewReplacer("{file}", writeTrace(t, history+long), "{id}", row.ID, "{rules}", rules)
 	for _, name := range ledgerCommands(t) {
 		d, ok := decisions[name]
@@ -129,6 +134,21 @@ func TestEveryLedgerCommandIsDecidedOn(t *testing.T) {
 		if !slices.Contains(ledgerCommands(t), name) {
 			t.Errorf("there is no command %q any more", name)
 		}
+	}
+}
+
+// rebuilt makes a version as a rebuild does.
+func rebuilt(t *testing.T, dir, version string) {
+	t.Helper()
+	s, err := store.Open(t.Context(), filepath.Join(dir, "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	d := definition.Default()
+	d.Version = version
+	if err := s.BeginRebuild(t.Context(), d, store.Rebuild{Definition: version}); err != nil {
+		t.Fatal(err)
 	}
 }
 

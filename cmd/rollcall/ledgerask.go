@@ -347,11 +347,16 @@ func (c *ledgerTotalsCmd) Run(ctx context.Context, std console) error {
 }
 
 type ledgerDefinitionsCmd struct {
+	Show definitionsShowCmd `cmd:"" default:"withargs" help:"Show all of them, the one used last first (default)."`
+	Drop definitionsDropCmd `cmd:"" help:"Remove a version that only rebuilds have written, with its figures."`
+}
+
+type definitionsShowCmd struct {
 	books
 	Template bool `help:"Print the default definition as a file to start from."`
 }
 
-func (c *ledgerDefinitionsCmd) Run(ctx context.Context, std console) error {
+func (c *definitionsShowCmd) Run(ctx context.Context, std console) error {
 	if c.Template {
 		_, err := std.out.Write(definition.File())
 		return err
@@ -371,5 +376,32 @@ func (c *ledgerDefinitionsCmd) Run(ctx context.Context, std console) error {
 		}
 		fmt.Fprintf(std.out, "# %s\n%s\n", d.Hash, bytes.TrimSpace(definition.Canonical(d.Definition)))
 	}
+	return nil
+}
+
+type definitionsDropCmd struct {
+	Version string `arg:"" help:"The version, such as 1+rebuilt-20261201T101228Z."`
+	books
+}
+
+func (c *definitionsDropCmd) Help() string {
+	return `Removes the definition, its sessions, intervals and daily totals, and what was refused under it. A version that an import or a running
+ledger has used is refused: its raw events may be gone. What a comparison with the version found stays in quarantine.`
+}
+
+func (c *definitionsDropCmd) Run(ctx context.Context, std console) error {
+	s, err := c.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := note(ctx, s, "drop", "", "definition "+c.Version); err != nil {
+		return err
+	}
+	n, err := s.Drop(ctx, c.Version)
+	if err != nil {
+		return wrongly(err)
+	}
+	fmt.Fprintf(std.err, "dropped %s: %d sessions\n", c.Version, n)
 	return nil
 }

@@ -30,6 +30,7 @@ func conformance(t *testing.T, fresh func(t *testing.T) Store) {
 		"order and repetition":        testOrder,
 		"definitions side by side":    testSideBySide,
 		"rebuilds":                    testRebuilds,
+		"a version is dropped":        testDrop,
 		"pairs":                       testPairs,
 		"a batch is all or nothing":   testAtomic,
 		"checkpoints":                 testCheckpoints,
@@ -625,6 +626,7 @@ func seq(rows ...Daily) iter.Seq2[Daily, error] {
 }
 
 func testDaily(t *testing.T, s Store) {
+	define(t, s, "a")
 	k := DailyKey{"a", "Europe/Berlin", ledger.Connected}
 	put := func(k DailyKey, from, to interval.Date, rows iter.Seq2[Daily, error]) error {
 		return s.PutDaily(t.Context(), k, from, to, rows)

@@ -37,6 +37,10 @@ func (s *SQL) PutDaily(ctx context.Context, k DailyKey, from, to interval.Date, 
 		if err := s.exclude(ctx, tx); err != nil {
 			return err
 		}
+		// A rebuild may still count days of a version that was dropped meanwhile.
+		if err := s.defined(ctx, tx, k.Definition); err != nil {
+			return err
+		}
 		if err := s.keep(ctx, tx, k); err != nil {
 			return err
 		}

@@ -6,6 +6,9 @@ var (
 	// ErrDefinition is a definition whose version already means other rules here.
 	ErrDefinition = errors.New("store: this version names another definition")
 
+	// ErrInUse is a version that an import or a running ledger has used.
+	ErrInUse = errors.New("store: not only rebuilds have written this version")
+
 	// ErrUnknown is a definition version, or a row, that is not there.
 	ErrUnknown = errors.New("store: unknown")
 

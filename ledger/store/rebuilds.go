@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -86,4 +87,39 @@ func (s *SQL) Rebuilds(ctx context.Context) (all []Rebuild, err error) {
 		all = append(all, r)
 	}
 	return all, nil
+}
+
+// Drop implements Store.
+func (s *SQL) Drop(ctx context.Context, version string) (sessions int64, err error) {
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.exclude(ctx, tx); err != nil {
+			return err
+		}
+		var rebuilt bool
+		switch err := tx.QueryRowContext(ctx, s.q("select used = 0 from definitions where version = ?"), version).Scan(&rebuilt); {
+		case errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("%w: definition %q", ErrUnknown, version)
+		case err != nil:
+			return err
+		case !rebuilt:
+			return fmt.Errorf("%w: %q", ErrInUse, version)
+		}
+		if _, err := tx.ExecContext(ctx, s.q("delete from quarantine where definition = ? and rule <> ?"), version, ledger.RuleInput); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, s.q("delete from definitions where version = ?"), version); err != nil {
+			return err
+		}
+		for _, table := range []string{"intervals", "daily", "kept", "checkpoints", "rebuilds", "sessions"} {
+			result, err := tx.ExecContext(ctx, s.q("delete from "+table+" where definition = ?"), version)
+			if err != nil {
+				return err
+			}
+			if sessions, err = result.RowsAffected(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return sessions, wrap("drop", err)
 }

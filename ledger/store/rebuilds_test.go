@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +81,72 @@ func testRebuilds(t *testing.T, s Store) {
 	}
 	if err := s.EndRebuild(t.Context(), Rebuild{Definition: "z"}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("the end of what never began: %v", err)
+	}
+}
+
+// A version that was dropped is in no table, and everything else is as it was. Only what can
+// be rebuilt goes.
+func testDrop(t *testing.T, s Store) {
+	const name = "a+rebuilt-zebedee"
+	live := define(t, s, "a")
+	again := live
+	again.Version = name
+	r := Rebuild{Definition: name, Bounds: interval.Interval{From: 0, To: 10}, Source: "stream", Ends: time.UnixMilli(9), Started: time.UnixMilli(9)}
+	fill := func(version string, rejected ...ledger.Rejected) {
+		t.Helper()
+		apply(t, s, Batch{
+			Definition: version, Sessions: []ledger.Session{session("1", "ann", 1, 100), session("2", "bob", 1, 100)},
+			Rejected: append(rejected, ledger.Rejected{Rule: ledger.RuleClosed, Event: &ledger.Event{User: "ann"}}),
+			Source:   r.Checkpoint("0"), Checkpoint: Checkpoint{1, []byte("here")},
+		})
+		if err := s.PutDaily(t.Context(), DailyKey{version, "UTC", ledger.Connected}, 0, 9, seq(Daily{"ann", 0, 20, 20})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill("a")
+	before := dumpTables(t, s.(*SQL))
+	if err := s.BeginRebuild(t.Context(), again, r); err != nil {
+		t.Fatal(err)
+	}
+	fill(name)
+	for table, text := range dumpTables(t, s.(*SQL)) {
+		without := []string{"accounts", "audit", "forgotten", "meta", "teams"}
+		if strings.Contains(text, name) == slices.Contains(without, table) {
+			t.Errorf("table %s: the test fills it with the version, or it is known to have none: not so here\n%s", table, text)
+		}
+	}
+	if n, err := s.Drop(t.Context(), name); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if after := dumpTables(t, s.(*SQL)); !reflect.DeepEqual(after, before) {
+		t.Errorf("%v, before %v", after, before)
+	}
+	// Whoever was rebuilding it is told.
+	if _, err := s.Apply(t.Context(), Batch{Definition: name}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a batch: %v", err)
+	}
+	if err := s.PutDaily(t.Context(), DailyKey{name, "UTC", ledger.Connected}, 0, 9, seq()); !errors.Is(err, ErrUnknown) {
+		t.Errorf("daily totals: %v", err)
+	}
+	if err := s.EndRebuild(t.Context(), r); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the end: %v", err)
+	}
+	for version, want := range map[string]error{"a": ErrInUse, name: ErrUnknown} {
+		if _, err := s.Drop(t.Context(), version); !errors.Is(err, want) {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+	// The name is free, for other rules too, and a line that cannot be read stays.
+	again.Idle *= 2
+	if err := s.BeginRebuild(t.Context(), again, r); err != nil {
+		t.Fatal(err)
+	}
+	fill(name, ledger.Rejected{Rule: ledger.RuleInput, Raw: "line"})
+	if _, err := s.Drop(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if rows := all(t, s.Quarantined(t.Context(), QuarantineQuery{Rule: ledger.RuleInput})); len(rows) != 1 {
+		t.Errorf("%+v", rows)
 	}
 }
 

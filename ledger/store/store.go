@@ -26,6 +26,11 @@ type Store interface {
 	EndRebuild(ctx context.Context, r Rebuild) error
 	// Rebuilds lists what was rebuilt, and what is being so, the newest first.
 	Rebuilds(ctx context.Context) ([]Rebuild, error)
+	// Drop removes a version that only rebuilds have written, with everything under it, and
+	// says how many sessions it had. Its name is free again. Any other version is ErrInUse:
+	// its raw events may be gone. Lines that cannot be read stay in quarantine, since they
+	// are wrong under every definition.
+	Drop(ctx context.Context, version string) (int64, error)
 
 	// Apply stores a batch in one transaction.
 	Apply(ctx context.Context, b Batch) (Applied, error)

@@ -16,6 +16,7 @@ import (
 // has all.
 func fillViews(t *testing.T, s *SQL, lead string) {
 	t.Helper()
+	define(t, s, "a")
 	rules := access.Rules{
 		Accounts: map[string]access.Account{"olga": {Role: access.Auditor}, lead: {Role: access.Lead, Team: "support"}},
 		Teams:    map[string][]string{"support": {"u1", "u3"}}, Minimum: 3, Zone: "UTC",

@@ -180,6 +180,20 @@ func TestLedgerImportedTwice(t *testing.T) {
 	}
 }
 
+// A file of which nothing can be taken is no success, not even the second time, when the
+// quarantine has it all.
+func TestLedgerImportOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	for text, code := range map[string]int{"x,y\n0,ann,d,dance\n": 1, "0,ann,d,close\n": 1, "0,ann,d,dance\n0,ann,d,open\n": 0, "": 0, "time,user,device,event\n": 0} {
+		file := writeTrace(t, text)
+		for range 2 {
+			if got, _, errs := command(t, "ledger", "import", file, "--dir", dir); got != code || strings.Contains(errs, "nothing in the file could be taken") != (code == 1) {
+				t.Errorf("%q: %d, %q", text, got, errs)
+			}
+		}
+	}
+}
+
 // Daily totals, once kept, follow imports and releases, and an import twice is one.
 func TestLedgerTotalsAreKept(t *testing.T) {
 	dir := ledgerOf(t, history, "--cap", "0")

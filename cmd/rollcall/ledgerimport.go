@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,8 +32,12 @@ RFC 3339, or seconds or milliseconds since 1970. Further columns that a header m
 A session without heartbeats counts as connected from its open to its close. For one with heartbeats the gap cap decides, 60 s
 unless the definition or --cap says otherwise; figures of another cap stand beside those that are there, under a definition
 of its own. Repeating an import changes nothing. Lines that cannot be read, and events that break a rule, go to
-quarantine. Device ids become pseudonyms by a key in the data directory (device.key), made with the first import.`
+quarantine; if that is all there is, the exit code is 1. Device ids become pseudonyms by a key in the data directory (device.key), made with the first import.`
 }
+
+// errNothingTaken is a file that is probably another one than was meant. Imported again, it
+// adds nothing to the quarantine and is as wrong as before.
+var errNothingTaken = errors.New("nothing in the file could be taken, everything was refused; 'rollcall ledger quarantine list' shows it, with line and reason")
 
 func (c *ledgerImportCmd) Run(ctx context.Context, std console) error {
 	d, err := c.definition()
@@ -81,6 +86,9 @@ func (c *ledgerImportCmd) Run(ctx context.Context, std console) error {
 		fmt.Fprintf(std.err, ", %d of forgotten users left out", done.Forgotten)
 	}
 	fmt.Fprintln(std.err)
+	if done.Taken == 0 && done.Rejected+done.Known > 0 {
+		return errNothingTaken
+	}
 	if done.Rejected > 0 {
 		fmt.Fprintln(std.err, "'rollcall ledger quarantine list' shows what was refused, with line and reason")
 	}

@@ -44,6 +44,7 @@ type Progress struct {
 // Summary is what an import did.
 type Summary struct {
 	Lines    int64 // without header and empty ones
+	Taken    int   // sessions that they came to, whether the store had them or not
 	Sessions int   // new or corrected in the store
 	Rejected int   // new in quarantine
 	// Known are sessions and refusals that the store had already.
@@ -205,6 +206,7 @@ func (r *run) store(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("importer: %w", err)
 	}
+	r.summary.Taken += len(r.batch.Sessions)
 	r.summary.Sessions += done.Sessions
 	r.summary.Rejected += done.Rejected
 	r.summary.Forgotten += done.Forgotten

@@ -25,13 +25,17 @@ type ledgerReconcileCmd struct {
 
 func (c *ledgerReconcileCmd) Help() string {
 	return `Compares the figures of two definitions, by user and day and by session, and lists what is further apart than the threshold: both
-figures, and the time that only one of the two has. Exits with 1 if there is any. Between live figures and a rebuild under the same
+figures, and the time that only one of the two has. Exits with 1 if there is any, or if there was nothing to compare. Between live figures and a rebuild under the same
 rules there should be none; what there is goes to quarantine too, as live_differs_from_rebuilt. The period is that of the
 rebuild, unless --from and --to say otherwise, without its end where that may still have changed after the rebuild.`
 }
 
-// errApart is what reconcile found.
-var errApart = errors.New("figures differ")
+// What reconcile found. A comparison of nothing is no success: a nightly one that begins
+// too early would be green for ever.
+var (
+	errApart   = errors.New("figures differ")
+	errNothing = errors.New("nothing to compare")
+)
 
 func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	s, d, q, err := c.question(ctx, std)
@@ -51,7 +55,7 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return err
 	}
-	there, bounds, err := c.against(ctx, s, made, d, q.Bounds)
+	there, bounds, err := c.against(ctx, s, made, d, q.Bounds, std)
 	if err != nil {
 		return err
 	}
@@ -75,8 +79,7 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	case err != nil:
 		return err
 	case r.compared == 0:
-		fmt.Fprintf(std.err, "nothing to compare within %s\n", what)
-		return nil
+		return fmt.Errorf("%w: neither has a session in %s, under %s and %s", errNothing, spell(bounds, q.Zone), r.here, r.there)
 	case r.apart == 0:
 		fmt.Fprintf(std.err, "%d days and sessions agree within %s\n", r.compared, what)
 		return nil
@@ -88,8 +91,9 @@ func (c *ledgerReconcileCmd) Run(ctx context.Context, std console) error {
 	return fmt.Errorf("%w: %d of %d days and sessions by more than %s", errApart, r.apart, r.compared, what)
 }
 
-// against finds what to compare with, and the period.
-func (c *ledgerReconcileCmd) against(ctx context.Context, s store.Store, made []store.Rebuild, d ledger.Definition, bounds interval.Interval) (ledger.Definition, interval.Interval, error) {
+// against finds what to compare with, and the period, and says so if not all of it can be
+// compared yet.
+func (c *ledgerReconcileCmd) against(ctx context.Context, s store.Store, made []store.Rebuild, d ledger.Definition, bounds interval.Interval, std console) (ledger.Definition, interval.Interval, error) {
 	whole := c.From == "" && c.To == ""
 	for _, r := range made {
 		there, err := definitionOf(ctx, s, r.Definition)
@@ -101,9 +105,13 @@ func (c *ledgerReconcileCmd) against(ctx context.Context, s store.Store, made []
 			if whole {
 				bounds = r.Bounds
 			}
-			bounds.To = min(bounds.To, rebuild.Final(r, there))
+			if final := rebuild.Final(r, there); final < bounds.To {
+				fmt.Fprintf(std.err, "figures of %s are final until %s: its source ended at %s, and events may come late by %v (lateness) and change the %v before (gap_cap)\n",
+					r.Definition, spellTime(final), spellTime(r.Ends.UnixMilli()), there.Lateness, there.Gaps.Cap)
+				bounds.To = final
+			}
 			if bounds.Empty() {
-				err = fmt.Errorf("%w: what is stored later may still change all figures of %s in this period; rebuild it again then", errUsage, r.Definition)
+				err = fmt.Errorf("%w: no figures of this period are final yet; rebuild it again when it has been over for %v", errNothing, there.Lateness+there.Gaps.Cap)
 			}
 			return there, bounds, err
 		}

@@ -55,17 +55,6 @@ func (s *scene) examine() (found map[doctor.Level][]string, err error) {
 	return found, err
 }
 
-func (s *scene) purge(bucket, key string) {
-	s.T.Helper()
-	stream, err := s.JS.Stream(s.T.Context(), subjects.KVStream(bucket))
-	if err == nil {
-		err = stream.Purge(s.T.Context(), jetstream.WithPurgeSubject(subjects.KVSubject(bucket, key)))
-	}
-	if err != nil {
-		s.T.Fatal(err)
-	}
-}
-
 // change configures a stream otherwise.
 func (s *scene) change(name string, how func(*jetstream.StreamConfig)) {
 	s.T.Helper()

@@ -405,9 +405,10 @@ func (b *board) serve(s *stream, now time.Time) {
 		b.announce(s, now)
 	case reached(s.tellAt(now, b.window), now):
 		b.tell(s, now)
-	case reached(s.confirmAt, now) && (len(s.pending) > 0 || !s.announceAt.IsZero()):
+	case reached(s.confirmAt, now) && (!s.announceAt.IsZero() || b.tells(s, now)):
 		// A message with the next seq comes anyway. Repeating the seq with a
 		// position that has not been announced would pass for the announcement.
+		// What changed and changed back is nothing to tell, nor to wait for.
 		s.confirmAt = now.Add(confirmAfter)
 	case reached(s.confirmAt, now):
 		b.confirm(s)

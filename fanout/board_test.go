@@ -109,3 +109,32 @@ func TestAnInterestDoesNotEndWhileARequestIsStored(t *testing.T) {
 		t.Errorf("%d targets, %s in part %d, want %d in part %d", len(s.watches), last, s.watches[last].part, maxPart+2, part)
 	}
 }
+
+// What changed and changed back holds up no position: a viewer who may not see why would
+// notice.
+func TestPositionsDoNotWaitForNothing(t *testing.T) {
+	now := begin
+	b := newBoard(boardConfig{generation: 1, defaults: Open, window: time.Minute, ttl: time.Hour, outage: time.Hour, maxPayload: 1 << 20}, now)
+	b.loaded(now)
+	active, idle := viewOf("bob", &View{State: rollcall.Active}), viewOf("bob", &View{State: rollcall.Idle})
+	b.apply(active, now)
+	b.subscribe(nil, "alice", b.plan("alice", []string{"bob"}, now), nil, now)
+	b.apply(idle, now)
+	b.flush(now, batch) // opens the window
+	for name, back := range map[string]bool{"changed": false, "changed back": true} {
+		b.apply(active, now)
+		if back {
+			b.apply(idle, now)
+		}
+		b.confirmAll(now)
+		messages, _ := b.flush(now, batch)
+		want := 0 // the change is told, in a while
+		if back {
+			want = 1
+		}
+		if len(messages) != want {
+			t.Errorf("%s: %d messages", name, len(messages))
+		}
+		b.apply(idle, now)
+	}
+}

@@ -124,6 +124,11 @@ func (b *board) due(w *watch, now time.Time) *text {
 	return t
 }
 
+// tells says whether any of the pending changes of a stream is still one.
+func (b *board) tells(s *stream, now time.Time) bool {
+	return slices.ContainsFunc(s.pending, func(w *watch) bool { return b.due(w, now) != nil })
+}
+
 // observed is when the keeper saw the target's state begin, zero if it never did.
 func (t *target) observed() rollcall.Micros {
 	if t.view == nil {

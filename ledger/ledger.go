@@ -112,6 +112,11 @@ const (
 	RuleInput    = "invalid_input"
 )
 
+// Rules are the names of all quality rules.
+func Rules() []string {
+	return []string{RuleOrder, RuleLimit, RuleSequence, RuleClosed, RuleLate, RuleNesting, RuleDay, RuleParts, RuleRebuilt, RuleInput}
+}
+
 // Definition is how events become online time. It is data: a versioned file.
 type Definition struct {
 	Version string

@@ -91,6 +91,7 @@ func TestLedgerAskedWrongly(t *testing.T) {
 		{"report --definition 9", "no figures of definition"},
 		{"report --union --sum", "can't be used together"},
 		{"report --format xml", "must be one of"},
+		{"quarantine list --rule nonsense", `no rule "nonsense"; there are end_before_start, session_too_long, `},
 		{"quarantine show zz", "nothing in quarantine"},
 		{"quarantine release zz", "nothing in quarantine"},
 		{"retention", "say what to remove"},

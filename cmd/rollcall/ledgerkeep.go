@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/store"
 )
 
@@ -31,6 +33,9 @@ type quarantineListCmd struct {
 }
 
 func (c *quarantineListCmd) Run(ctx context.Context, std console) error {
+	if known := ledger.Rules(); c.Rule != "" && !slices.Contains(known, c.Rule) {
+		return fmt.Errorf("%w: no rule %q; there are %s", errUsage, c.Rule, strings.Join(known, ", "))
+	}
 	s, err := c.open(ctx, false)
 	if err != nil {
 		return err

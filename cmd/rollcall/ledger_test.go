@@ -271,7 +271,14 @@ func TestLedgerForgets(t *testing.T) {
 	dir := ledgerOf(t, strings.ReplaceAll(history, "bob", name), "--cap", "0")
 	ledgerSays(t, dir, "sessions", name)
 	ledgerSays(t, dir, "totals", "--zone", "Europe/Berlin")
-	ledgerSays(t, dir, "forget", name)
+	for _, says := range []string{"", name + `" was forgotten before`} {
+		if code, _, errs := command(t, "ledger", "forget", name, "--dir", dir); code != 0 || !strings.Contains(errs, says) || strings.Contains(errs, "had nothing of") {
+			t.Errorf("%d, no %q in %q", code, says, errs)
+		}
+	}
+	if code, _, errs := command(t, "ledger", "forget", "zebede", "--dir", dir); code != 0 || !strings.Contains(errs, `the tables had nothing of "zebede"; whatever comes under this name is left out`) {
+		t.Errorf("misspelt: %d, %q", code, errs)
+	}
 	code, _, errs := command(t, "ledger", "import", writeTrace(t, strings.ReplaceAll(history, "bob", name)), "--dir", dir, "--cap", "0")
 	if code != 0 || !strings.Contains(errs, "4 of forgotten users left out") {
 		t.Errorf("%d, %q", code, errs)

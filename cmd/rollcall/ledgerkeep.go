@@ -169,15 +169,26 @@ func (c *ledgerForgetCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer s.Close()
+	before, err := s.Forgotten(ctx, c.User)
+	if err != nil {
+		return err
+	}
 	// The note comes first and loses the name with the rest.
 	if err := note(ctx, s, "forget", c.User, ""); err != nil {
 		return err
 	}
-	n, err := s.Forget(ctx, c.User, time.Now())
+	gone, err := s.Forget(ctx, c.User, time.Now())
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.err, "forgotten: %d sessions\n", n)
+	fmt.Fprintf(std.err, "forgotten: %d sessions\n", gone.Sessions)
+	switch {
+	case gone.Rows > 0:
+	case before:
+		fmt.Fprintf(std.err, "%q was forgotten before\n", c.User)
+	default: // a name that was misspelt, for one
+		fmt.Fprintf(std.err, "the tables had nothing of %q; whatever comes under this name is left out from now on\n", c.User)
+	}
 	return c.forgetArchived(ctx, std, c.User)
 }
 

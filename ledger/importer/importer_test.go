@@ -270,7 +270,7 @@ func TestForgottenUsersStayAway(t *testing.T) {
 	c := config(t, s, definition.Default())
 	text := "0,ann,d,open\n5,ann,d,close\n6,ann,d,dance\n0,bob,d,open\n"
 	run1(t, c, text)
-	if n, err := s.Forget(t.Context(), "ann", c.At); n != 1 || err != nil {
+	if n, err := s.Forget(t.Context(), "ann", c.At); n.Sessions != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	done := run1(t, c, text)

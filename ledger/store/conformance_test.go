@@ -218,7 +218,7 @@ func testSharedID(t *testing.T, s Store) {
 		}
 	}
 	want("one released", ann, tablet, long)
-	if n, err := s.Forget(t.Context(), "bob", time.UnixMilli(1)); n != 2 || err != nil {
+	if n, err := s.Forget(t.Context(), "bob", time.UnixMilli(1)); n.Sessions != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	want("one forgotten", ann, tablet)
@@ -573,14 +573,21 @@ func testForget(t *testing.T, s Store) {
 	if err := s.Audit(t.Context(), Audit{At: at, Action: "sessions", Subject: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Forget(t.Context(), "ann", at); n != 2 || err != nil {
-		t.Errorf("%d, %v", n, err)
+	if n, err := s.Forget(t.Context(), "ann", at); n.Sessions != 2 || n.Rows <= 2 || err != nil {
+		t.Errorf("%+v, %v", n, err)
 	}
-	if n, err := s.Forget(t.Context(), "ann", at); n != 0 || err != nil {
-		t.Errorf("again: %d, %v", n, err)
+	if n, err := s.Forget(t.Context(), "ann", at); n != (Erased{}) || err != nil {
+		t.Errorf("again: %+v, %v", n, err)
 	}
 	if n, err := s.Forgets(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d users, %v", n, err)
+	}
+	// Whoever is known only by what was refused was known.
+	apply(t, s, Batch{Definition: "a", Rejected: []ledger.Rejected{{Rule: ledger.RuleInput, Raw: "x,eve,d"}}})
+	for user, want := range map[string]Erased{"eve": {Rows: 1}, "zoe": {}} {
+		if n, err := s.Forget(t.Context(), user, at); n != want || err != nil {
+			t.Errorf("%s: %+v, %v", user, n, err)
+		}
 	}
 	// A later import does not bring the user back, not even a newer revision.
 	batch.Sessions[0].Revision = 9
@@ -793,7 +800,7 @@ func testText(t *testing.T, s Store) {
 	nul := session("2", "nul", 1, 200)
 	nul.User = "nul\x00"
 	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{nul}, Daily: []Total{{"UTC", ledger.Connected, Daily{nul.User, 1, 1, 1}}}})
-	if n, err := s.Forget(t.Context(), nul.User, time.UnixMilli(1)); n != 1 || err != nil {
+	if n, err := s.Forget(t.Context(), nul.User, time.UnixMilli(1)); n.Sessions != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	apply(t, s, Batch{Definition: "a", Sessions: []ledger.Session{x}})

@@ -17,10 +17,11 @@
 //     the highest stays, whatever the order and however often they come; its intervals change
 //     with it.
 //   - A session or event that breaks a rule is one row of the quarantine, however often
-//     it is refused; the newest words stay.
+//     it is refused; the newest words stay, and it is as old as they are.
 //   - Figures of several definitions stand side by side; a version that was once used means
 //     the same rules for ever ([ErrDefinition]). A version that only rebuilds have written is
-//     never the one used last, and unfinished ones are told apart ([Rebuild]).
+//     never the one used last, unfinished ones are told apart ([Rebuild]), and it can be
+//     dropped, whole.
 //   - Daily totals of a zone and measure are kept once they were put: with [Batch.Refresh]
 //     every batch, and every release from quarantine, corrects them in its transaction.
 //   - The views analyst_daily and lead_daily show what the rules of access allow: days of

@@ -51,7 +51,7 @@ func (s *SQL) Forgets(ctx context.Context) (n int64, err error) {
 }
 
 // Forget implements Store. What the audit says of the user stays, under the hash.
-func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions int64, err error) {
+func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (gone Erased, err error) {
 	err = s.transact(ctx, func(tx *sql.Tx) error {
 		if err := s.exclude(ctx, tx); err != nil {
 			return err
@@ -61,9 +61,11 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 			hash, at.UnixMilli()); err != nil {
 			return err
 		}
-		if err := s.forgetLines(ctx, tx, user); err != nil {
+		lines, err := s.forgetLines(ctx, tx, user)
+		if err != nil {
 			return err
 		}
+		gone.Rows = int64(lines)
 		// The place of a rebuild knows names. One under way stores it again, one that was
 		// interrupted begins again.
 		if _, err := tx.ExecContext(ctx, s.q("delete from checkpoints where substr(source, 1, ?) = ?"), len(rebuildMark), rebuildMark); err != nil {
@@ -74,36 +76,38 @@ func (s *SQL) Forget(ctx context.Context, user string, at time.Time) (sessions i
 			if err != nil {
 				return err
 			}
-			if sessions, err = result.RowsAffected(); err != nil {
+			// Those of the last table are the sessions.
+			if gone.Sessions, err = result.RowsAffected(); err != nil {
 				return err
 			}
+			gone.Rows += gone.Sessions
 		}
-		_, err := tx.ExecContext(ctx, s.q("update audit set subject = ? where subject = ?"), hash, storable(user))
+		_, err = tx.ExecContext(ctx, s.q("update audit set subject = ? where subject = ?"), hash, storable(user))
 		return err
 	})
 	if err == nil && s.dialect.purge != "" {
 		_, err = s.db.ExecContext(ctx, s.dialect.purge)
 	}
-	return sessions, wrap("forget", err)
+	return gone, wrap("forget", err)
 }
 
 // forgetLines removes the lines that could not be read, so that nobody knows whose they
 // are, but that name the user.
-func (s *SQL) forgetLines(ctx context.Context, tx *sql.Tx, user string) error {
+func (s *SQL) forgetLines(ctx context.Context, tx *sql.Tx, user string) (n int, err error) {
 	rows, err := tx.QueryContext(ctx, selectQuarantined+" where user_id = ''")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ids, err := collectLines(rows, user)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, id := range ids {
 		if _, err := tx.ExecContext(ctx, s.q("delete from quarantine where id = ?"), id); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return len(ids), nil
 }
 
 func collectLines(rows *sql.Rows, user string) (ids []string, err error) {

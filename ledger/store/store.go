@@ -70,8 +70,9 @@ type Store interface {
 	// Rules are the rules of access.
 	Rules(ctx context.Context) (access.Rules, error)
 
-	// Forget removes a user from all tables for good and says how many sessions it had.
-	Forget(ctx context.Context, user string, at time.Time) (int64, error)
+	// Forget removes a user from all tables for good and says what there was. The user is
+	// kept out also if there was nothing.
+	Forget(ctx context.Context, user string, at time.Time) (Erased, error)
 	// Forgotten says whether a user was forgotten.
 	Forgotten(ctx context.Context, user string) (bool, error)
 	// Forgets is how many users were forgotten. Whoever keeps names elsewhere, such as in
@@ -168,6 +169,12 @@ type Quarantined struct {
 type QuarantineQuery struct {
 	ID, Rule, User string
 	Released       bool // those that were released too
+}
+
+// Erased is what a store had of a user, apart from notes of the audit.
+type Erased struct {
+	Sessions int64
+	Rows     int64 // of all tables, sessions included; none of a user who was not known
 }
 
 // Audit is a note of who did what.

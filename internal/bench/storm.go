@@ -51,7 +51,7 @@ func (r *runner) storm(ctx context.Context) error {
 		}
 		figures.addPaced(got)
 	}
-	bursts, err := r.bursts(ctx, 1+2*r.stormRounds, lists)
+	bursts, err := r.bursts(ctx, 1+burstsEach*r.stormRounds, lists)
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,10 @@ func stormParams() rollcall.Params {
 
 // burstWindow is more than the store takes for two records of each user.
 const burstWindow = 3 * time.Second
+
+// burstsEach is how many bursts count for each round of the rest: one is over within a
+// tenth of a second, and a scheduler's whim is much of that.
+const burstsEach = 4
 
 // pickTargets draws each viewer's targets, the same in every run.
 func pickTargets(viewers, targets, users int) [][]int {

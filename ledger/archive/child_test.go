@@ -1,14 +1,14 @@
 package archive
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/rollcall-io/rollcall/internal/lab"
 )
 
 const childPlace = "ROLLCALL_TEST_ARCHIVE_PLACE"
@@ -51,7 +51,7 @@ func TestKilledAsAProcess(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(9, 9))
 	for range 8 {
-		killAfter(t, place, 1+rnd.IntN(5))
+		lab.KillChild(t, "TestKilledAsAProcess", childPlace, place, 1+rnd.IntN(5))
 	}
 	finished := false
 	archiveOn(func(last bool) { finished = last })
@@ -61,26 +61,4 @@ func TestKilledAsAProcess(t *testing.T) {
 	events, rejected := h.told()
 	same(t, place, events, rejected)
 	onlyWhatCounts(t, place)
-}
-
-// killAfter kills a process somewhere after some commits.
-func killAfter(t *testing.T, place string, commits int) {
-	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestKilledAsAProcess$")
-	c.Env = append(os.Environ(), childPlace+"="+place)
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for range commits {
-		if !lines.Scan() {
-			break
-		}
-	}
-	c.Process.Kill()
-	c.Wait()
 }

@@ -1,15 +1,14 @@
 package rebuild_test
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/ledger/interval"
 	"github.com/rollcall-io/rollcall/ledger/rebuild"
 	"github.com/rollcall-io/rollcall/ledger/store"
@@ -60,7 +59,7 @@ func testKilled(t *testing.T, place string) {
 		signs = 150
 	}
 	for ended := false; !ended; {
-		if ended = !killAfter(t, place, signs+rnd.IntN(100)); !ended {
+		if ended = !lab.KillChild(t, "TestKilled", killedPlace, place, signs+rnd.IntN(100)); !ended {
 			kills++
 		}
 		if s := openAt(t, place); !ended && finished(t, s) {
@@ -83,31 +82,4 @@ func flatten(t tape) (all []arrival) {
 		all = append(all, list...)
 	}
 	return all
-}
-
-// killAfter kills a process that rebuilds after some signs of life, and says whether it
-// was still alive.
-func killAfter(t *testing.T, place string, signs int) bool {
-	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestKilled$")
-	c.Env = append(os.Environ(), killedPlace+"="+place)
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for ; signs > 0 && lines.Scan(); signs-- {
-	}
-	if signs > 0 {
-		if err := c.Wait(); err != nil {
-			t.Fatalf("it ended by itself: %v", err)
-		}
-		return false
-	}
-	c.Process.Kill()
-	c.Wait()
-	return true
 }

@@ -1,16 +1,15 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/ledger"
 	"github.com/rollcall-io/rollcall/ledger/definition"
 )
@@ -68,34 +67,15 @@ func TestKilled(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "ledger.db")
 	rnd := rand.New(rand.NewPCG(9, 9))
 	for range 6 {
-		killAfter(t, place, 1+rnd.IntN(4))
+		if !lab.KillChild(t, "TestKilled", killedPlace, place, 1+rnd.IntN(4)) {
+			t.Fatal("it ended by itself")
+		}
 		s, err := Open(t.Context(), place)
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkFed(t, s)
 		s.Close()
-	}
-}
-
-// killAfter kills a process that stores, somewhere after some batches.
-func killAfter(t *testing.T, place string, batches int) {
-	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestKilled$")
-	c.Env = append(os.Environ(), killedPlace+"="+place)
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(out); batches > 0 && lines.Scan(); batches-- {
-	}
-	c.Process.Kill()
-	c.Wait()
-	if batches > 0 {
-		t.Fatal("it ended by itself")
 	}
 }
 

@@ -151,6 +151,16 @@ func (k *books) total(m ledger.Measure) (sum time.Duration) {
 	return sum
 }
 
+// mustBeRebuilt finds that what the live ledger has stored is what the streams yield, and
+// that its totals add up. It returns the books.
+func mustBeRebuilt(t *testing.T, f *e2e.Fabric, s store.Store) *books {
+	t.Helper()
+	kept := stored(t, s, "1")
+	rebuild(t, f, onlineTime).mustEqual(kept)
+	mustAddUp(t, s, "1", liveConfig.Zones...)
+	return kept
+}
+
 // mustAddUp computes the daily totals again from the stored sessions.
 func mustAddUp(t *testing.T, s store.Store, version string, zones ...string) {
 	t.Helper()

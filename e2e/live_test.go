@@ -45,9 +45,7 @@ func TestLedgerIsKilled(t *testing.T) {
 				close(r.over)
 				settle(f)
 				times := r.killed.Load()
-				kept := stored(t, s, "1")
-				rebuild(t, f, onlineTime).mustEqual(kept)
-				mustAddUp(t, s, "1", liveConfig.Zones...)
+				kept := mustBeRebuilt(t, f, s)
 				checkCutEdge(kept)
 				if t.Logf("killed %d times", times); times < 10 {
 					t.Errorf("killed %d times", times)
@@ -83,9 +81,7 @@ func TestLedgerWithoutStores(t *testing.T) {
 		}()
 		cutEdge(f)
 		settle(f)
-		kept := stored(t, s, "1")
-		rebuild(t, f, onlineTime).mustEqual(kept)
-		mustAddUp(t, s, "1", liveConfig.Zones...)
+		kept := mustBeRebuilt(t, f, s)
 		checkCutEdge(kept)
 	})
 }
@@ -112,9 +108,7 @@ func TestTwoLedgers(t *testing.T) {
 		}()
 		cutEdge(f)
 		settle(f)
-		kept := stored(t, s, "1")
-		rebuild(t, f, onlineTime).mustEqual(kept)
-		mustAddUp(t, s, "1", liveConfig.Zones...)
+		kept := mustBeRebuilt(t, f, s)
 		checkCutEdge(kept)
 	})
 }
@@ -235,9 +229,7 @@ func TestLedgerWithDamagedCheckpoint(t *testing.T) {
 		c.Registerer = registry
 		f.StartLedger(&e2e.Database{Store: s}, c)
 		settle(f)
-		kept := stored(t, s, "1")
-		rebuild(t, f, onlineTime).mustEqual(kept)
-		mustAddUp(t, s, "1", liveConfig.Zones...)
+		kept := mustBeRebuilt(t, f, s)
 		checkCutEdge(kept)
 		if n := total(t, registry, "rollcall_ledger_rebuilds_total"); n != 1 {
 			t.Errorf("read again %v times", n)

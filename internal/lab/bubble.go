@@ -13,6 +13,7 @@ import (
 // fatal in the next; two collections empty the pool.
 func Bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
+	oneProcessor()
 	runtime.GC()
 	runtime.GC()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
@@ -125,7 +126,7 @@ func TestSilenceIsFoundInTime(t *testing.T) {
 	for _, resolution := range []time.Duration{0, time.Second} {
 		for _, preset := range rollcall.PresetNames {
 			t.Run(fmt.Sprintf("%s/%v", preset, resolution), func(t *testing.T) {
-				bubble(t, func(t *testing.T) { silence(t, preset, resolution) })
+				lab.Bubble(t, func(t *testing.T) { silence(t, preset, resolution) })
 			})
 		}
 	}

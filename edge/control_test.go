@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -21,7 +22,7 @@ func (w *world) tell(edge string, c *wire.Control) {
 }
 
 func TestSuperseded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		alice, bob := e.connect("alice", "phone"), e.connect("bob", "phone")
@@ -42,7 +43,7 @@ func TestSuperseded(t *testing.T) {
 }
 
 func TestTheNewConnectionOfAnEndpointWins(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		first := e.connect("alice", "phone")
@@ -76,7 +77,7 @@ func TestTheNewConnectionOfAnEndpointWins(t *testing.T) {
 
 // A roster of many frames, while connections come, change and go.
 func TestRosterAmongChanges(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		conns := make([]*Conn, 3000)
@@ -107,7 +108,7 @@ func TestRosterAmongChanges(t *testing.T) {
 }
 
 func TestRostersAreNotQueuedTwice(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		e.connect("alice", "phone")
@@ -127,7 +128,7 @@ func TestRostersAreNotQueuedTwice(t *testing.T) {
 }
 
 func TestUnregistered(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 2, steady())
 		e := w.start(Config{})
 		e.connect("alice", "phone")
@@ -145,7 +146,7 @@ func TestUnregistered(t *testing.T) {
 }
 
 func TestMalformedControl(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		e.connect("alice", "phone")

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -37,7 +38,7 @@ func (w *world) history(shard int) (all []toldBeat, messages []*wire.Beats) {
 }
 
 func TestHistoryKeepsEveryBeat(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		alice, bob := e.connect("alice", "phone"), e.connect("bob", "phone")
@@ -73,7 +74,7 @@ func TestHistoryKeepsEveryBeat(t *testing.T) {
 // A device that beats twenty times too often is collected from early, and what
 // its ring cannot hold is counted.
 func TestHistoryCountsWhatItDrops(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		c := e.connect("alice", "phone")
@@ -95,7 +96,7 @@ func TestHistoryCountsWhatItDrops(t *testing.T) {
 
 // The store is away for two hours: the newest messages are kept, the rest counted.
 func TestHistoryOfAnOutageIsBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		c := e.connect("alice", "phone")
@@ -122,7 +123,7 @@ func TestHistoryOfAnOutageIsBounded(t *testing.T) {
 // Many connections in a server with a small limit: the history takes several
 // messages, each below it.
 func TestHistoryIsSplit(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		const limit, conns = 16 << 10, 20_000 // of three bytes and more each
 		w := newWorldOf(t, 1, steady(), limit)
 		e := w.start(Config{})
@@ -192,7 +193,7 @@ func bytesPerBeat(t *testing.T) float64 {
 }
 
 func TestBytesPerHeartbeat(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		got := bytesPerBeat(t)
 		t.Logf("%.2f bytes a heartbeat", got)
 		if got > 4 {

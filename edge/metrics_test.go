@@ -7,10 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/lab"
 )
 
 func TestMetrics(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 2, steady())
 		registry := prometheus.NewPedanticRegistry()
 		e := w.start(Config{Registerer: registry})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
@@ -34,7 +35,7 @@ func wantKinds(t *testing.T, entries []*wire.Entry, want ...wire.Kind) {
 }
 
 func TestAConnectionIsTold(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		began := time.Now()
@@ -65,7 +66,7 @@ func TestAConnectionIsTold(t *testing.T) {
 }
 
 func TestLeaseIsRenewedAndGivenUp(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		began := time.Now()
@@ -92,7 +93,7 @@ func TestLeaseIsRenewedAndGivenUp(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 2, steady())
 		e := w.start(Config{})
 		for _, user := range []string{"alice", "bob", "carol", "dave"} {
@@ -129,7 +130,7 @@ func TestDrain(t *testing.T) {
 
 // The store is away when the edge wants to leave: it goes on trying.
 func TestDrainWaitsForTheStore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		e.connect("alice", "phone")
@@ -148,7 +149,7 @@ func TestDrainWaitsForTheStore(t *testing.T) {
 }
 
 func TestCrashSaysNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		e.connect("alice", "phone")
@@ -164,7 +165,7 @@ func TestCrashSaysNothing(t *testing.T) {
 }
 
 func TestIDs(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{ID: "a *.> b"})
 		long := strings.Repeat("x", rollcall.MaxID)

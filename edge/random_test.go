@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
@@ -41,7 +42,7 @@ func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		script := drawActs(r)
 		var err error
-		bubble(t, func(t *testing.T) { err = live(t, script) })
+		lab.Bubble(t, func(t *testing.T) { err = live(t, script) })
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
 
 // The ledger hears of session and client when a connection opens and in every roster,
 // and changes of state leave them alone.
 func TestSessionIsTold(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, rollcall.Default())
 		e := w.start(Config{ID: "g1"})
 		session := Session{ID: "tab-1", Client: Client{Type: "web", Version: "2.1", Channel: "store", Region: "eu"}}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -23,7 +24,7 @@ func (w *world) wantReplay(shard int, edge string, conns int) *replay {
 }
 
 func TestStoreAwayKeepsTheNetState(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		told := e.connect("alice", "phone")
@@ -56,7 +57,7 @@ func TestStoreAwayKeepsTheNetState(t *testing.T) {
 
 // The store takes a frame, and the answer is lost on the way.
 func TestLostAcknowledgement(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		e.connect("alice", "phone")
@@ -78,7 +79,7 @@ func TestLostAcknowledgement(t *testing.T) {
 
 // A half-open path: nobody notices for a while, the frame is sent again and again.
 func TestFrozenPath(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		e.connect("alice", "phone")
@@ -93,7 +94,7 @@ func TestFrozenPath(t *testing.T) {
 }
 
 func TestRestartTakesOver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		first := w.start(Config{})
 		first.connect("alice", "phone")
@@ -118,7 +119,7 @@ func TestRestartTakesOver(t *testing.T) {
 // The process before crashed; the new one ends its connections at once, also where
 // it holds nothing itself, and then gives up that lease.
 func TestRestartEndsWhatCrashed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		first := w.start(Config{})
 		first.connect("alice", "phone")
@@ -138,7 +139,7 @@ func TestRestartEndsWhatCrashed(t *testing.T) {
 
 // A store whose clock went back must not make a new process look like an old one.
 func TestIncarnationIsAboveTheLast(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 2, steady())
 		future := uint64(time.Now().Add(time.Hour).UnixMicro())
 		data, _ := subjects.EncodeFrame(&wire.Frame{Version: 1, Incarnation: future, Number: 7})
@@ -155,7 +156,7 @@ func TestIncarnationIsAboveTheLast(t *testing.T) {
 // Power loss: the store has lost the end of the log, and with it frames that it
 // had acknowledged.
 func TestStoreLostItsTail(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		for i := range 5 {
@@ -185,7 +186,7 @@ func TestStoreLostItsTail(t *testing.T) {
 
 // A store restored from nothing, or a log that aged out: sequences start again.
 func TestStoreLostEverything(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		for i := range 5 {
@@ -218,7 +219,7 @@ func TestFramesAreCut(t *testing.T) {
 		frames     int
 	}{{"by entries", 0, 4}, {"by the server's limit", 64 << 10, 19}} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) { crowd(t, tc.maxPayload, tc.frames) })
+			lab.Bubble(t, func(t *testing.T) { crowd(t, tc.maxPayload, tc.frames) })
 		})
 	}
 }
@@ -251,7 +252,7 @@ func crowd(t *testing.T, maxPayload int32, want int) {
 }
 
 func TestRunEndsWithItsConnection(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		e := w.start(Config{})
 		settle()
@@ -264,7 +265,7 @@ func TestRunEndsWithItsConnection(t *testing.T) {
 
 // A gateway may start before its fabric.
 func TestFabricComesLater(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, steady())
 		node, err := New(w.dial(&cable{server: w.server}), Config{ID: "gw", Prefix: "other"})
 		w.must(err)
@@ -302,7 +303,7 @@ func TestWhatPassesForASuccessor(t *testing.T) {
 		"a newer release": {newer, ErrReplaced},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			lab.Bubble(t, func(t *testing.T) {
 				w := newWorld(t, 1, steady())
 				e := w.start(Config{})
 				e.connect("ann", "phone")

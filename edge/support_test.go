@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -20,15 +18,6 @@ import (
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
-
-// bubble runs f in virtual time. nats.go keeps timers in a process-wide pool, and
-// a timer born in one bubble is fatal in the next: two collections empty the pool.
-func bubble(t *testing.T, f func(*testing.T)) {
-	t.Helper()
-	runtime.GC()
-	runtime.GC()
-	synctest.Test(t, f)
-}
 
 // wire to the server: an in-process dialer that can refuse, and whose connections
 // can be frozen: what is written vanishes, as on a half-open path.

@@ -14,6 +14,8 @@ import (
 // tells it only what is new: a signing key that changes ends the connections of its
 // role. nc is of the system account.
 func settleClaims(ctx context.Context, nc *nats.Conn, authority *identity.Authority, names subjects.Names, dryRun bool) ([]identity.Change, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	previous, err := natsd.LookupClaims(ctx, nc, authority.Account())
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (c *initCmd) Run(ctx context.Context, std console) error {
 			return err
 		}
 		defer nc.Close()
-		_, err = ensure(ctx, nc, config)
+		_, err = ensure(ctx, std, nc, config)
 		return err
 	}
 	return c.prepare(ctx, std, l, config)
@@ -105,7 +105,7 @@ func (c *initCmd) prepare(ctx context.Context, std console, l *tally, config fab
 	// Without the operator's signing key nobody can look into the account.
 	first := known == nil || !authority.Admits(known, identity.Operator)
 	if first && c.DryRun {
-		changes, err := settleClaims(asking, system, authority, names, true)
+		changes, err := settleClaims(ctx, system, authority, names, true)
 		l.noteAll(changes)
 		l.note("every stream and bucket", string(fabric.Made))
 		return err
@@ -116,10 +116,8 @@ func (c *initCmd) prepare(ctx context.Context, std console, l *tally, config fab
 // settle makes the fabric in the account, and gives every role its rights there. Only
 // the fabric knows how many shards it has, and a new account must be there before.
 func (c *initCmd) settle(ctx context.Context, std console, system *nats.Conn, authority *identity.Authority, names subjects.Names, first bool, l *tally, config fabric.Config) error {
-	asking, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
 	if first {
-		changes, err := settleClaims(asking, system, authority, names, false)
+		changes, err := settleClaims(ctx, system, authority, names, false)
 		if err != nil {
 			return err
 		}
@@ -134,18 +132,18 @@ func (c *initCmd) settle(ctx context.Context, std console, system *nats.Conn, au
 		return err
 	}
 	defer nc.Close()
-	found, err := ensure(ctx, nc, config)
-	if err != nil {
-		return err
+	found, incomplete := ensure(ctx, std, nc, config)
+	if incomplete != nil && !errors.Is(incomplete, fabric.ErrIncomplete) {
+		return incomplete
 	}
-	changes, err := settleClaims(asking, system, authority, found.Names, c.DryRun)
+	changes, err := settleClaims(ctx, system, authority, found.Names, c.DryRun)
 	if err != nil {
 		return err
 	}
 	if !first {
 		l.noteAll(changes)
 	}
-	return nil
+	return incomplete
 }
 
 // dir is where the keys are, or will be.
@@ -214,15 +212,35 @@ resolver_preload {
 	return fmt.Errorf("keys are in %s, and nothing is prepared on the server yet (%w): include what was printed in the server's configuration, start it again, and run init again; --no-accounts goes without identities", c.dir(), cause)
 }
 
-func ensure(ctx context.Context, nc *nats.Conn, config fabric.Config) (fabric.Fabric, error) {
+// ensure makes what is missing, and waits for replicas that are new.
+func ensure(ctx context.Context, std console, nc *nats.Conn, config fabric.Config) (fabric.Fabric, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return fabric.Fabric{}, err
 	}
+	var touched bool
+	report := config.Report
+	config.Report = func(what string, done fabric.Done) {
+		touched = touched || done != fabric.Kept
+		report(what, done)
+	}
 	// Replicated streams of many shards take their time.
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	return fabric.Ensure(ctx, js, config)
+	found, err := fabric.Ensure(ctx, js, config)
+	if err != nil || !touched || config.DryRun {
+		return found, err
+	}
+	soon, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if fabric.Settled(soon, js, found.Names) == nil {
+		return found, nil
+	}
+	fmt.Fprintln(std.err, "rollcall: waiting until every replica holds everything; Ctrl-C does not stop the servers from going on")
+	if err := fabric.Settled(ctx, js, found.Names); err != nil {
+		return found, fmt.Errorf("%w; if all servers are up they go on by themselves, and 'rollcall doctor' says what is still missing", err)
+	}
+	return found, nil
 }
 
 // briefly are the options of a connection for one task.

@@ -93,16 +93,24 @@ func (m maker) stream(want jetstream.StreamConfig) error {
 	return nil
 }
 
-// bucketOnce makes a bucket that is missing, and leaves one that is there as it is.
+// bucketOnce makes a bucket that is missing. One that is there stays as it is, but for the number of
+// replicas.
 func (m maker) bucketOnce(want jetstream.KeyValueConfig) error {
 	found, err := m.look(subjects.KVStream(want.Bucket))
-	if err == nil && found == nil && !m.cfg.DryRun {
-		_, err = m.js.CreateOrUpdateKeyValue(m.ctx, want)
+	if err == nil && !m.cfg.DryRun {
+		switch {
+		case found == nil:
+			_, err = m.js.CreateOrUpdateKeyValue(m.ctx, want)
+		case found.Replicas != want.Replicas:
+			resized := *found
+			resized.Replicas = want.Replicas
+			_, err = m.js.UpdateStream(m.ctx, resized)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", want.Bucket, err)
 	}
-	m.report("bucket "+want.Bucket, found, func() bool { return true })
+	m.report("bucket "+want.Bucket, found, func() bool { return found.Replicas == want.Replicas })
 	return nil
 }
 

@@ -64,7 +64,7 @@ func Examine(ctx context.Context, nc *nats.Conn, cfg Config, report func(Finding
 		return err
 	}
 	e := &examination{Config: cfg, nc: nc, js: js, report: report}
-	for _, necessary := range []func(context.Context) error{e.server, e.account, e.find, e.streams} {
+	for _, necessary := range []func(context.Context) error{e.server, e.servers, e.account, e.find, e.streams} {
 		if err := necessary(ctx); err != nil {
 			return errors.Join(ctx.Err(), err)
 		}
@@ -75,7 +75,7 @@ func Examine(ctx context.Context, nc *nats.Conn, cfg Config, report func(Finding
 	for i, check := range []func(context.Context) []Finding{e.expiry, e.keepers, e.fanouts} {
 		waiting.Go(func() { later[i] = check(ctx) })
 	}
-	for _, check := range []func(context.Context){e.parameters, e.replicas, e.clocks, e.consumers, e.edges, e.disks} {
+	for _, check := range []func(context.Context){e.parameters, e.replicas, e.clocks, e.consumers, e.edges} {
 		check(ctx)
 	}
 	waiting.Wait()

@@ -101,7 +101,7 @@ func TestAllIsWell(t *testing.T) {
 				t.Errorf("%s held %d records and holds %d", b, want, got)
 			}
 		}
-		if !checks["disks"] && len(found[doctor.Note]) != 1 {
+		if len(found[doctor.Note]) != 1 {
 			t.Errorf("notes %v", found[doctor.Note])
 		}
 	})
@@ -120,7 +120,7 @@ func TestFaults(t *testing.T) {
 			"keepers: no keeper has been heard for 15s of shards 0, 1", "fanouts: viewers see unknown in shard 0: keeper_silent", "fanouts: viewers see unknown in shard 1",
 		}},
 		"no fanout":       {without: "fanout", level: doctor.Problem, want: []string{"fanouts: nobody answers viewers"}},
-		"no edge":         {without: "edge", level: doctor.Note, want: []string{"edges: no edge has a lease", "disks:"}},
+		"no edge":         {without: "edge", level: doctor.Note, want: []string{"edges: no edge has a lease", "servers:"}},
 		"a fanout frozen": {harm: func(s *scene) { s.fanout.Link.Freeze() }, level: doctor.Problem, want: []string{"fanouts: no answer to a viewer"}},
 		"a keeper's death leaves leases": {harm: func(s *scene) {
 			s.keeper.Kill()

@@ -30,7 +30,7 @@ func (e *examination) expiry(ctx context.Context) (findings []Finding) {
 	var all sync.WaitGroup
 	buckets, slowest := 0, time.Duration(0)
 	for _, s := range e.infos {
-		if s.bucket == "" {
+		if !s.expires {
 			continue
 		}
 		buckets++

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -205,89 +204,6 @@ func (e *examination) leases(ctx context.Context, s stream, alive, over map[stri
 			} else {
 				alive[id] = max(alive[id], age)
 			}
-		}
-	}
-}
-
-// disks asks the servers how they keep what they have acknowledged.
-func (e *examination) disks(ctx context.Context) {
-	if e.System == nil {
-		e.say("disks", Note, "how servers sync and how full they are is told to the system account only (--system-creds)")
-		return
-	}
-	servers, err := e.jetStreams(ctx)
-	if err != nil || len(servers) == 0 {
-		e.say("disks", Note, "no server tells how it stores: %v", err)
-		return
-	}
-	var always, later []string
-	for _, s := range servers {
-		c := s.Data.Config
-		name := s.Server.Name
-		if len(name) > longName {
-			name = name[:8] + "…" // a key, which is the name of servers that have none
-		}
-		if c.MaxStore > 0 && s.Data.Store > uint64(c.MaxStore)/100*85 {
-			e.say("disks", Problem, "%s has stored %s of %s: writes are about to fail", name, size(s.Data.Store), size(uint64(c.MaxStore)))
-		}
-		if c.SyncAlways {
-			always = append(always, name)
-		} else {
-			later = append(later, fmt.Sprintf("%s every %s", name, c.SyncInterval))
-		}
-	}
-	slices.Sort(always)
-	slices.Sort(later)
-	switch {
-	case len(later) == 0:
-		e.say("disks", OK, "%s after every write", join(always))
-	default:
-		e.say("disks", OK, "synced later than acknowledged: %s; what a power cut takes, edges repair with their next renewal", some(later))
-	}
-}
-
-const longName = 48
-
-// A serverStore is what a server says of its JetStream.
-type serverStore struct {
-	Server struct {
-		Name string `json:"name"`
-	} `json:"server"`
-	Data struct {
-		Store  uint64 `json:"storage"`
-		Config struct {
-			MaxStore     int64         `json:"max_storage"`
-			SyncInterval time.Duration `json:"sync_interval"`
-			SyncAlways   bool          `json:"sync_always"`
-		} `json:"config"`
-	} `json:"data"`
-}
-
-// jetStreams asks all servers, who answer one by one.
-func (e *examination) jetStreams(ctx context.Context) (all []serverStore, err error) {
-	const quiet = 500 * time.Millisecond
-	inbox := e.System.NewRespInbox()
-	answers := make(chan *nats.Msg, 64)
-	sub, err := e.System.ChanSubscribe(inbox, answers)
-	if err != nil {
-		return nil, err
-	}
-	defer sub.Unsubscribe()
-	if err := e.System.PublishRequest("$SYS.REQ.SERVER.PING.JSZ", inbox, nil); err != nil {
-		return nil, err
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return all, ctx.Err()
-		case <-time.After(quiet):
-			return all, nil
-		case m := <-answers:
-			var s serverStore
-			if err := json.Unmarshal(m.Data, &s); err != nil || strings.TrimSpace(s.Server.Name) == "" {
-				continue // such as that there are no responders
-			}
-			all = append(all, s)
 		}
 	}
 }

@@ -52,16 +52,14 @@ func (e *examination) account(ctx context.Context) error {
 		e.say("storage", Problem, "JetStream does not answer: %v", err)
 		return ErrHopeless
 	}
-	used, limit := info.Store, info.Limits.MaxStore
-	switch {
-	case limit <= 0:
-		e.say("storage", OK, "%s stored, the account has no limit of its own", size(uint64(used)))
-	case used > uint64(limit)/100*95:
-		e.say("storage", Problem, "%s of the account's %s are used: writes are about to fail", size(used), size(uint64(limit)))
-	case used > uint64(limit)/100*80:
-		e.say("storage", Warning, "%s of the account's %s are used", size(used), size(uint64(limit)))
+	used, limit := info.Store, uint64(max(info.Limits.MaxStore, 0))
+	switch level := fullness(used, limit); {
+	case limit == 0:
+		e.say("storage", OK, "%s stored, the account has no limit of its own", size(used))
+	case level == OK:
+		e.say("storage", OK, "%s of the account's %s are used", size(used), size(limit))
 	default:
-		e.say("storage", OK, "%s of the account's %s are used", size(used), size(uint64(limit)))
+		e.say("storage", level, "%s of the account's %s are used (%d %%)%s", size(used), size(limit), 100*used/limit, aboutToFail)
 	}
 	return nil
 }
@@ -99,6 +97,7 @@ type stream struct {
 	*jetstream.StreamInfo
 	bucket         string // if it is one
 	leases         bool   // if it is of edges
+	expires        bool   // if it has records that end by themselves
 	sent, received time.Time
 }
 
@@ -146,10 +145,13 @@ func (e *examination) streams(ctx context.Context) error {
 // collect asks every stream's leader.
 func (e *examination) collect(ctx context.Context) error {
 	f := e.fabric
+	for _, bucket := range fabric.GroupBuckets(f.Names) {
+		e.ask(ctx, stream{bucket: bucket}, "")
+	}
 	for shard := range f.Shards() {
-		e.ask(ctx, stream{bucket: f.LeasesBucket(shard), leases: true}, "")
-		e.ask(ctx, stream{bucket: f.ViewsBucket(shard)}, "")
-		e.ask(ctx, stream{bucket: f.InterestBucket(shard)}, "")
+		e.ask(ctx, stream{bucket: f.LeasesBucket(shard), leases: true, expires: true}, "")
+		e.ask(ctx, stream{bucket: f.ViewsBucket(shard), expires: true}, "")
+		e.ask(ctx, stream{bucket: f.InterestBucket(shard), expires: true}, "")
 		e.ask(ctx, stream{}, f.LogStream(shard))
 		e.ask(ctx, stream{}, f.BeatsStream(shard))
 	}
@@ -170,50 +172,6 @@ func (e *examination) ask(ctx context.Context, s stream, name string) {
 	default:
 		s.StreamInfo = found.CachedInfo()
 		e.infos = append(e.infos, s)
-	}
-}
-
-// replicas looks at how often everything is stored, and whether the copies are complete.
-func (e *examination) replicas(context.Context) {
-	sizes, sound := []int{}, true
-	for _, s := range e.infos {
-		sizes = append(sizes, s.Config.Replicas)
-		if s.Cluster == nil {
-			continue
-		}
-		if s.Cluster.Leader == "" && s.Config.Replicas > 1 {
-			sound = false
-			e.say("replicas", Problem, "%s has no leader: more than half of its replicas are away, nothing can be written", s.name())
-		}
-		for _, r := range s.Cluster.Replicas {
-			switch {
-			case r.Offline:
-				sound = false
-				e.say("replicas", Problem, "%s: its replica on %s is offline", s.name(), r.Name)
-			case !r.Current:
-				sound = false
-				e.say("replicas", Warning, "%s: its replica on %s is %d operations behind", s.name(), r.Name, r.Lag)
-			}
-		}
-	}
-	slices.Sort(sizes)
-	sizes = slices.Compact(sizes)
-	if len(sizes) > 1 {
-		sound = false
-		e.say("replicas", Warning, "not everything has the same number of replicas: some %d, some %d", sizes[0], sizes[len(sizes)-1])
-	}
-	for _, n := range sizes {
-		switch {
-		case n == 1 && e.nc.ConnectedClusterName() != "":
-			sound = false
-			e.say("replicas", Warning, "one replica on a cluster: what is on a server is away while that server is; 'rollcall init --replicas 3' changes it")
-		case n > 1 && n%2 == 0:
-			sound = false
-			e.say("replicas", Note, "%d replicas bear the loss of no more servers than %d do", n, n-1)
-		}
-	}
-	if sound && len(sizes) > 0 {
-		e.say("replicas", OK, "%s of everything, complete", count(sizes[0], "replica"))
 	}
 }
 

@@ -17,12 +17,20 @@ var ErrIncomplete = errors.New("fabric: replicas are not complete")
 
 // Streams are the names of all streams of a fabric, those of its buckets among them.
 func Streams(names subjects.Names) (all []string) {
-	for _, group := range groups {
-		all = append(all, subjects.KVStream(names.CohortBucket(group)))
+	for _, bucket := range GroupBuckets(names) {
+		all = append(all, subjects.KVStream(bucket))
 	}
 	for shard := range names.Shards() {
 		all = append(all, subjects.KVStream(names.LeasesBucket(shard)), subjects.KVStream(names.ViewsBucket(shard)),
 			subjects.KVStream(names.InterestBucket(shard)), names.BeatsStream(shard), names.LogStream(shard))
+	}
+	return all
+}
+
+// GroupBuckets are the buckets in which a fabric's worker groups agree.
+func GroupBuckets(names subjects.Names) (all []string) {
+	for _, group := range groups {
+		all = append(all, names.CohortBucket(group))
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/edge/phi"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects"
@@ -22,7 +23,12 @@ import (
 // loose is a node with pipelines and without a store.
 func loose(t testing.TB, shards int) *Node {
 	t.Helper()
-	n, err := New(nil, Config{ID: "gw"})
+	return looseWith(t, shards, nil)
+}
+
+func looseWith(t testing.TB, shards int, detector *phi.Config) *Node {
+	t.Helper()
+	n, err := New(nil, Config{ID: "gw", Detector: detector})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +223,8 @@ func BenchmarkConnect(b *testing.B) {
 }
 
 // perConnection is the heap that a connection takes beside its ids, backlog apart.
-func perConnection(t testing.TB, connections int) float64 {
-	n := loose(t, 4)
+func perConnection(t testing.TB, connections int, detector *phi.Config) float64 {
+	n := looseWith(t, 4, detector)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -229,6 +235,7 @@ func perConnection(t testing.TB, connections int) float64 {
 		ids += 24 // what the allocator takes for 14 + 5 bytes
 	}
 	for _, p := range n.pipelines {
+		p.takeBeats()
 		p.registered = true
 		for len(p.fill(0)) > 0 {
 		}
@@ -244,17 +251,22 @@ func TestMemory(t *testing.T) {
 	if size := unsafe.Sizeof(Conn{}); size > 128 {
 		t.Errorf("a Conn is %d bytes", size)
 	}
-	for _, connections := range []int{100_000, 230_000} {
-		if got := perConnection(t, connections); got > 200 {
-			t.Errorf("%.0f bytes a connection at %d, want at most 200", got, connections)
+	for _, tc := range []struct {
+		connections int
+		detector    *phi.Config
+		most        float64
+	}{{100_000, nil, 200}, {230_000, nil, 200}, {100_000, &phi.Config{}, 250}} {
+		if got := perConnection(t, tc.connections, tc.detector); got > tc.most {
+			t.Errorf("%.0f bytes a connection at %d, want at most %v", got, tc.connections, tc.most)
 		} else {
-			t.Logf("%.0f bytes a connection at %d", got, connections)
+			t.Logf("%.0f bytes a connection at %d, detector %v", got, tc.connections, tc.detector != nil)
 		}
 	}
 }
 
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
-		b.ReportMetric(perConnection(b, 1_000_000), "B/conn")
+		b.ReportMetric(perConnection(b, 1_000_000, nil), "B/conn")
+		b.ReportMetric(perConnection(b, 1_000_000, &phi.Config{}), "B/conn-with-detector")
 	}
 }

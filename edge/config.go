@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/edge/phi"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
@@ -25,8 +26,13 @@ type Config struct {
 	// for experiments.
 	Params *rollcall.Params
 
-	// OnDead is called when a connection's idle timeout has run out. The host must
-	// close the socket.
+	// Detector finds silence sooner than the idle timeout where the history of a
+	// connection allows it, and never later; default: none. docs/detectors.md says
+	// what it is good for.
+	Detector *phi.Config
+
+	// OnDead is called when a connection's idle timeout has run out, or the detector
+	// gave it up. The host must close the socket.
 	OnDead func(*Conn)
 	// OnSuperseded is called when a newer connection of the same endpoint is
 	// current, here or on another edge. The host should close the socket.
@@ -74,6 +80,13 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Logger = c.Logger.With("edge", c.ID)
+	if c.Detector != nil {
+		detector := *c.Detector
+		c.Detector = &detector
+		if err := detector.Check(); err != nil {
+			return c, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
 	if c.Params == nil {
 		return c, nil
 	}

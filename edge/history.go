@@ -20,13 +20,15 @@ type beat struct {
 	flag uint8
 }
 
-// saveLocked empties the ring of a connection.
+// saveLocked empties the ring of a connection, the oldest heartbeat first.
 func (p *pipeline) saveLocked(c *Conn, now instant) {
-	for i := range c.ring {
-		r := record(c.ring[i].Swap(0))
+	oldest := sign(c.last.Load()).place() + 1
+	for i := range uint32(ringSize) {
+		r := record(c.ring[(oldest+i)%ringSize].Swap(0))
 		if r == 0 {
 			continue
 		}
+		p.accrual.hear(c, r.at(), now)
 		p.stats.beats.Add(1)
 		if len(p.beats) >= ringSize*p.roll.len()+subjects.MaxEntries {
 			p.beatsDropped.Add(1) // nobody collects: the store was never reached

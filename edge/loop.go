@@ -34,9 +34,9 @@ func (n *Node) loop(ctx context.Context) error {
 
 func (n *Node) tick(t *ticker) {
 	now := n.clock.refresh()
-	stalled := t.stalled(now)
+	deaf, paused := n.deaf.Swap(false), t.stalled(now)
 	for _, p := range n.pipelines {
-		p.tick(now, stalled)
+		p.tick(now, deaf || paused)
 	}
 	if n.stats.connections.Load() == 0 {
 		t.stop() // the next connection starts it again

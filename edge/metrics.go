@@ -16,6 +16,7 @@ type Stats struct {
 	LateBeats    uint64 // refused: sequence not above the last
 	BeatsDropped uint64 // missing in the raw history: too many, or the store away for too long
 	Timeouts     uint64 // connections that fell silent
+	Sooner       uint64 // of these, found by the detector before the idle timeout
 	Superseded   uint64 // connections that made way for a newer one
 	PairsDropped uint64 // connections that came and went while the store was away
 	Frames       uint64 // stored
@@ -35,6 +36,7 @@ type counters struct {
 	timeouts, superseded, pairsDropped atomic.Uint64
 	frames, entries, renewals, resyncs atomic.Uint64
 	unregistered, storeLost, malformed atomic.Uint64
+	soonerTimeouts                     atomic.Uint64
 }
 
 // Stats may be called at any time.
@@ -44,7 +46,7 @@ func (n *Node) Stats() Stats {
 	return Stats{
 		Connections: c.connections.Load(), Suspects: c.suspects.Load(), Pending: pending,
 		Beats: c.beats.Load(), LateBeats: c.lateBeats.Load(), BeatsDropped: dropped,
-		Timeouts: c.timeouts.Load(), Superseded: c.superseded.Load(), PairsDropped: c.pairsDropped.Load(),
+		Timeouts: c.timeouts.Load(), Sooner: c.soonerTimeouts.Load(), Superseded: c.superseded.Load(), PairsDropped: c.pairsDropped.Load(),
 		Frames: c.frames.Load(), Entries: c.entries.Load(), Renewals: c.renewals.Load(), Resyncs: c.resyncs.Load(),
 		Unregistered: c.unregistered.Load(), StoreLost: c.storeLost.Load(), Malformed: c.malformed.Load(),
 	}
@@ -78,6 +80,7 @@ func metrics() []metric {
 		{"late_beats_total", "Heartbeats refused as late or duplicate.", counter, func(s Stats) float64 { return float64(s.LateBeats) }},
 		{"beats_dropped_total", "Heartbeats missing in the raw history.", counter, func(s Stats) float64 { return float64(s.BeatsDropped) }},
 		{"timeouts_total", "Connections that fell silent.", counter, func(s Stats) float64 { return float64(s.Timeouts) }},
+		{"sooner_timeouts_total", "Connections that fell silent and were found by the detector before the idle timeout.", counter, func(s Stats) float64 { return float64(s.Sooner) }},
 		{"superseded_total", "Connections that made way for a newer one.", counter, func(s Stats) float64 { return float64(s.Superseded) }},
 		{"pairs_dropped_total", "Connections that came and went while the store was away.", counter, func(s Stats) float64 { return float64(s.PairsDropped) }},
 		{"frames_total", "Frames stored.", counter, func(s Stats) float64 { return float64(s.Frames) }},

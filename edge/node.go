@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/edge/phi"
 )
 
 // Node is one edge: all connections that a gateway process holds.
@@ -22,6 +23,7 @@ type Node struct {
 	stats  counters
 	number atomic.Uint64 // of the last connection
 
+	deaf     atomic.Bool   // the host has said so
 	occupied chan struct{} // the first connection has come
 	ready    chan struct{} // the fabric is found
 	leaving  chan struct{} // Drain was called
@@ -36,6 +38,7 @@ type Node struct {
 	pipelines []*pipeline
 	params    rollcall.Params
 	timing    timing
+	detector  phi.Detector // if there is to be one
 	// Written once before the control subject is heard.
 	incarnation uint64
 }
@@ -160,6 +163,11 @@ func (n *Node) ConnectSession(user, device string, s State, session Session) (*C
 	}
 	return c, err
 }
+
+// Deaf says that the host could not hear its devices until now, because something that
+// all of them come through was away. As after a pause of the process, nobody counts as
+// dead before one heartbeat interval has passed.
+func (n *Node) Deaf() { n.deaf.Store(true) }
 
 func (n *Node) isDraining() bool {
 	n.mu.Lock()

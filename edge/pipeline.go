@@ -34,6 +34,7 @@ type pipeline struct {
 	roll      roll
 	wheel     wheel
 	grace     instant // nobody counts as dead before
+	accrual   *accrual
 	backlog   backlog
 	told      account
 	lastEpoch rollcall.Micros
@@ -86,8 +87,10 @@ func (p *pipeline) connect(user, device string, s State, session Session, number
 // changeLocked notes a new state. What is not emitted anyway needs no change of
 // its own, and a return to what was emitted needs none any more.
 func (p *pipeline) changeLocked(c *Conn, s status) {
+	if flags := flagsOf(s); (flags^c.flags.Swap(flags))&subjects.FlagForeground != 0 {
+		p.startOverLocked(c)
+	}
 	c.now = s
-	c.flags.Store(flagsOf(s))
 	pending := p.backlog.of(c)
 	switch {
 	case pending != nil && pending.kind == wire.Kind_KIND_OPEN:
@@ -117,6 +120,7 @@ func (p *pipeline) closeLocked(c *Conn, reason wire.Reason) {
 	p.wheel.remove(c)
 	p.suspectLocked(c, false)
 	p.saveLocked(c, now)
+	p.accrual.forget(c)
 	c.phase |= phaseGone
 	p.stats.connections.Add(-1)
 	p.endLocked(end)
@@ -237,6 +241,7 @@ type timing struct {
 	resolution time.Duration // of the coarse clock
 	interval   time.Duration // after which a connection is looked at, or suspect
 	limit      time.Duration // after which it is dead
+	early      time.Duration // how much of both is for stamps that are early
 	stride     int32         // usual distance of heartbeats, ms
 }
 
@@ -250,6 +255,7 @@ func timingOf(p rollcall.Params, resolution time.Duration) timing {
 		resolution: resolution,
 		interval:   p.Heartbeat + early,
 		limit:      p.IdleTimeout + early,
+		early:      early,
 		stride:     int32(((shortest + p.Heartbeat) / 2).Milliseconds()),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rollcall-io/rollcall/edge/phi"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/storeclock"
 )
@@ -79,6 +80,12 @@ func (n *Node) open(f fabric.Fabric) error {
 		return err
 	}
 	n.timing = timingOf(n.params, n.config.resolution(n.params))
+	if n.config.Detector != nil {
+		var err error
+		if n.detector, err = phi.New(*n.config.Detector, n.params); err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
 	for shard := range f.Shards() {
 		n.pipelines = append(n.pipelines, n.newPipeline(f, shard))
 	}
@@ -97,6 +104,7 @@ func (n *Node) newPipeline(f fabric.Fabric, shard int) *pipeline {
 		shard: shard, names: f.Names, clock: n.clock, stats: &n.stats, calls: n.calls, timing: n.timing,
 		wake: make(chan struct{}, 1), collect: make(chan struct{}, 1), finished: make(chan struct{}),
 		endpoints: newEndpoints(), wheel: newWheel(n.timing.resolution, n.timing.interval),
+		accrual: n.newAccrual(),
 	}
 }
 

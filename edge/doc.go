@@ -17,7 +17,8 @@
 //   - A connection is never found dead before the idle timeout has passed since its
 //     last heartbeat, and at the latest one check interval after it. A process that
 //     was stopped for a while grants one heartbeat interval more, because it has
-//     not read its sockets either.
+//     not read its sockets either. With a [Config.Detector] it may be found sooner, but
+//     never before a heartbeat was due.
 //   - While the store is away only the net state is kept: at most one change for
 //     each connection that is there or was told to the store. What came and went
 //     meanwhile is never told.
@@ -38,7 +39,8 @@
 //
 // # Memory
 //
-// A connection takes less than 200 bytes beside its ids; see BenchmarkMemory.
+// A connection takes less than 200 bytes beside its ids, and about 40 more where there
+// is a detector; see BenchmarkMemory.
 //
 // # How to test against it
 //

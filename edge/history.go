@@ -197,5 +197,8 @@ func (h *historian) publish(ctx context.Context, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, err := h.js.Publish(ctx, h.subject, data)
+	if err == nil {
+		h.stats.historyBytes.Add(uint64(len(data)))
+	}
 	return err
 }

@@ -20,6 +20,8 @@ type Stats struct {
 	Superseded   uint64 // connections that made way for a newer one
 	PairsDropped uint64 // connections that came and went while the store was away
 	Frames       uint64 // stored
+	FrameBytes   uint64 // of frames stored
+	HistoryBytes uint64 // of messages of heartbeats stored
 	Entries      uint64 // emitted
 	Renewals     uint64 // emitted
 	Resyncs      uint64 // rosters begun
@@ -35,6 +37,7 @@ type counters struct {
 	beats, lateBeats                   atomic.Uint64
 	timeouts, superseded, pairsDropped atomic.Uint64
 	frames, entries, renewals, resyncs atomic.Uint64
+	frameBytes, historyBytes           atomic.Uint64
 	unregistered, storeLost, malformed atomic.Uint64
 	soonerTimeouts                     atomic.Uint64
 }
@@ -47,7 +50,7 @@ func (n *Node) Stats() Stats {
 		Connections: c.connections.Load(), Suspects: c.suspects.Load(), Pending: pending,
 		Beats: c.beats.Load(), LateBeats: c.lateBeats.Load(), BeatsDropped: dropped,
 		Timeouts: c.timeouts.Load(), Sooner: c.soonerTimeouts.Load(), Superseded: c.superseded.Load(), PairsDropped: c.pairsDropped.Load(),
-		Frames: c.frames.Load(), Entries: c.entries.Load(), Renewals: c.renewals.Load(), Resyncs: c.resyncs.Load(),
+		Frames: c.frames.Load(), FrameBytes: c.frameBytes.Load(), HistoryBytes: c.historyBytes.Load(), Entries: c.entries.Load(), Renewals: c.renewals.Load(), Resyncs: c.resyncs.Load(),
 		Unregistered: c.unregistered.Load(), StoreLost: c.storeLost.Load(), Malformed: c.malformed.Load(),
 	}
 }
@@ -84,6 +87,8 @@ func metrics() []metric {
 		{"superseded_total", "Connections that made way for a newer one.", counter, func(s Stats) float64 { return float64(s.Superseded) }},
 		{"pairs_dropped_total", "Connections that came and went while the store was away.", counter, func(s Stats) float64 { return float64(s.PairsDropped) }},
 		{"frames_total", "Frames stored.", counter, func(s Stats) float64 { return float64(s.Frames) }},
+		{"frame_bytes_total", "Bytes of frames stored: what came, went and changed, and renewals.", counter, func(s Stats) float64 { return float64(s.FrameBytes) }},
+		{"history_bytes_total", "Bytes of the raw history of heartbeats stored; beside frame_bytes_total, the heartbeats' share of what an edge sends.", counter, func(s Stats) float64 { return float64(s.HistoryBytes) }},
 		{"entries_total", "Entries emitted.", counter, func(s Stats) float64 { return float64(s.Entries) }},
 		{"renewals_total", "Lease renewals emitted.", counter, func(s Stats) float64 { return float64(s.Renewals) }},
 		{"resyncs_total", "Rosters begun.", counter, func(s Stats) float64 { return float64(s.Resyncs) }},

@@ -81,6 +81,7 @@ func (w *writer) append(ctx context.Context, entries []*wire.Entry) error {
 	}
 	w.acked = w.number
 	w.stats.frames.Add(1)
+	w.stats.frameBytes.Add(uint64(len(data)))
 	return nil
 }
 

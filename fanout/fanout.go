@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,18 +65,17 @@ func New(nc *nats.Conn, cfg Config) (*Fanout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	m, err := newMetrics(cfg.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("%w: metrics: %w", ErrConfig, err)
-	}
 	f := &Fanout{
-		nc: nc, js: js, cfg: cfg, metrics: m, id: rand.Text(), seed: maphash.MakeSeed(),
+		nc: nc, js: js, cfg: cfg, id: rand.Text(), seed: maphash.MakeSeed(),
 		ready: make(chan struct{}), news: make(chan struct{}, 1), shards: make(map[int]*shard), peers: make(map[string]*peer),
 	}
 	f.owner = shards.New(shards.Config{
 		Conn: nc, JetStream: js, Group: subjects.FanoutGroup, Member: cfg.Member, Holder: cfg.Holder, Ownership: cfg.Ownership,
 		Logger: cfg.Logger, Registerer: cfg.Registerer,
 	})
+	if f.metrics, err = newMetrics(cfg.Registerer, f.answered); err != nil {
+		return nil, fmt.Errorf("%w: metrics: %w", ErrConfig, err)
+	}
 	for i := range f.turns {
 		f.turns[i] = make(chan struct{}, 1)
 	}
@@ -197,6 +198,13 @@ func (f *Fanout) admit(sh *shard) {
 	f.metrics.answers(sh, true)
 	signal(f.news)
 	f.checkReadyLocked()
+}
+
+// answered lists the shards that are answered for here.
+func (f *Fanout) answered() []*shard {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.shards))
 }
 
 // dismiss ends that, unless the shard has been granted anew.

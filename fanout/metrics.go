@@ -31,7 +31,7 @@ type metrics struct {
 	latency    *latencies
 }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, shards func() []*shard) (*metrics, error) {
 	const space, system = "rollcall", "fanout"
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: space, Subsystem: system, Name: name, Help: help})
@@ -64,12 +64,15 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			5*time.Millisecond, 10*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond,
 			500*time.Millisecond, time.Second, 2500*time.Millisecond, 5*time.Second, 10*time.Second, 30*time.Second),
 	}
+	for _, reason := range []string{ReasonKeeperSilent, ReasonFeedBehind} {
+		m.stalls.WithLabelValues(reason) // a first one would otherwise be no increase
+	}
 	if r == nil {
 		return m, nil
 	}
 	var failures []error
 	for _, c := range []prometheus.Collector{
-		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.generation, m.peers, m.calls, m.latency,
+		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.generation, m.peers, m.calls, m.latency, feeds{shards},
 	} {
 		failures = append(failures, r.Register(c))
 	}
@@ -84,6 +87,43 @@ func (m *metrics) answers(sh *shard, yes bool) {
 	}
 	for _, gauge := range []*prometheus.GaugeVec{m.generation, m.streams, m.interests} {
 		gauge.DeleteLabelValues(sh.label)
+	}
+}
+
+// feeds shows how far the views of the shards are behind the keeper.
+type feeds struct{ shards func() []*shard }
+
+var (
+	liveDesc   = prometheus.NewDesc("rollcall_fanout_shard_live", "1 while viewers are shown the shard's users, 0 while they see unknown.", []string{"shard"}, nil)
+	pulseDesc  = prometheus.NewDesc("rollcall_fanout_shard_pulse_age_seconds", "Time since the keeper of the shard gave a sign of life.", []string{"shard"}, nil)
+	behindDesc = prometheus.NewDesc("rollcall_fanout_shard_behind_seconds", "For how long what the keeper announced has not been read; 0 if all of it is.", []string{"shard"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (feeds) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{liveDesc, pulseDesc, behindDesc} {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (f feeds) Collect(to chan<- prometheus.Metric) {
+	for _, sh := range f.shards() {
+		sh.look(func(b *board, now time.Time) {
+			live, behind := 0.0, time.Duration(0)
+			if state, _ := b.health.state(now); state == subjects.FeedLive {
+				live = 1
+			}
+			if len(b.health.ahead) > 0 {
+				behind = now.Sub(b.health.ahead[0].at)
+			}
+			gauge := func(d *prometheus.Desc, value float64) {
+				to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, sh.label)
+			}
+			gauge(liveDesc, live)
+			gauge(pulseDesc, now.Sub(b.health.pulsed).Seconds())
+			gauge(behindDesc, behind.Seconds())
+		})
 	}
 }
 

@@ -44,6 +44,7 @@ type Keeper struct {
 	owner   *shards.Owner
 	latency *prometheus.HistogramVec
 	bounds  *prometheus.GaugeVec
+	late    *prometheus.CounterVec
 
 	mu     sync.Mutex
 	total  int // shards of the fabric; 0 before it is found
@@ -73,13 +74,13 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
-	k := &Keeper{cfg: cfg, nc: nc, js: js, latency: newLatency(), bounds: newBounds(), shards: make(map[int]*shard)}
+	k := &Keeper{cfg: cfg, nc: nc, js: js, latency: newLatency(), bounds: newBounds(), late: newLate(), shards: make(map[int]*shard)}
 	k.owner = shards.New(shards.Config{
 		Conn: nc, JetStream: js, Group: subjects.KeeperGroup, Member: cfg.Member, Holder: cfg.Holder, Ownership: cfg.Ownership,
 		Logger: cfg.Logger, Registerer: cfg.Registerer,
 	})
 	if cfg.Registerer != nil {
-		for _, c := range []prometheus.Collector{k.latency, k.bounds, collector{k}} {
+		for _, c := range []prometheus.Collector{k.latency, k.bounds, k.late, collector{k}} {
 			if err := cfg.Registerer.Register(c); err != nil {
 				return nil, fmt.Errorf("keeper: metrics: %w", err)
 			}

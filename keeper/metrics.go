@@ -4,20 +4,29 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/keeper/machine"
 )
+
+// ways are those of leaving that have a bound, and repairs, which have none.
+var ways = []rollcall.Way{rollcall.WayClose, rollcall.WayHalfOpen, rollcall.WayEdgeCrash, rollcall.WayEdgeRestart, rollcall.WayRepaired}
 
 // newLatency measures, per way of leaving, the time from when its bound counts
 // until offline was published.
 func newLatency() *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	latency := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "rollcall_keeper_detection_latency_seconds", Help: "From leaving until offline was published, by way of leaving.",
 		Buckets: []float64{1, 5, 10, 15, 19, 20, 20.5, 25, 40, 60, 80, 95, 100, 120, 150, 170, 175, 180, 240, 300, 600},
 	}, []string{"way"})
+	for _, way := range ways {
+		latency.WithLabelValues(way.String()) // a first one would otherwise be no increase
+	}
+	return latency
 }
 
 // newBounds shows the bound beside the latency that is held against it.
@@ -27,8 +36,30 @@ func newBounds() *prometheus.GaugeVec {
 	}, []string{"way"})
 }
 
+// allowance is what appending a tick and writing the records may take beyond a bound.
+const allowance = time.Second
+
+// newLate counts what should be zero, whatever the timing of the fabric.
+func newLate() *prometheus.CounterVec {
+	late := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rollcall_keeper_detection_late_total", Help: "Users who were shown offline more than a second later than the bound of their way of leaving: server or keeper did not run all the time.",
+	}, []string{"way"})
+	for _, way := range ways {
+		late.WithLabelValues(way.String())
+	}
+	return late
+}
+
+// detected takes a departure into account.
+func (k *Keeper) detected(d machine.Departure, bounds rollcall.Bounds) {
+	k.latency.WithLabelValues(d.Way.String()).Observe(d.Latency.Seconds())
+	if window, ok := bounds.Of(d.Way); ok && d.Latency > window.Latest+allowance {
+		k.late.WithLabelValues(d.Way.String()).Inc()
+	}
+}
+
 func (k *Keeper) showBounds(p rollcall.Params) {
-	for _, way := range []rollcall.Way{rollcall.WayClose, rollcall.WayHalfOpen, rollcall.WayEdgeCrash, rollcall.WayEdgeRestart} {
+	for _, way := range ways {
 		if window, ok := p.Bounds().Of(way); ok {
 			k.bounds.WithLabelValues(way.String()).Set(window.Latest.Seconds())
 		}
@@ -40,6 +71,8 @@ func (k *Keeper) showBounds(p rollcall.Params) {
 var (
 	generationDesc = prometheus.NewDesc("rollcall_keeper_shard_generation", "Generation in which this keeper owns the shard.", []string{"shard"}, nil)
 	readyDesc      = prometheus.NewDesc("rollcall_keeper_shard_ready", "1 if the log of the shard is read up to the present, 0 while it is read.", []string{"shard"}, nil)
+	appliedDesc    = prometheus.NewDesc("rollcall_keeper_shard_applied_timestamp_seconds", "Store time of the last message of the log that is applied and whose effects are written; ticks come once a sweep.", []string{"shard"}, nil)
+	behindDesc     = prometheus.NewDesc("rollcall_keeper_shard_behind_messages", "Messages of the log that were stored and not read yet, when the last ones were read.", []string{"shard"}, nil)
 )
 
 // collector shows a keeper's [machine.Stats]: counters as they are, sizes as
@@ -49,6 +82,8 @@ type collector struct{ keeper *Keeper }
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- generationDesc
 	ch <- readyDesc
+	ch <- appliedDesc
+	ch <- behindDesc
 	prometheus.DescribeByCollect(c, ch)
 }
 
@@ -76,6 +111,10 @@ func (c collector) collectShards(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(generationDesc, prometheus.GaugeValue, float64(s.grant.Generation), label)
 		ch <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, ready, label)
+		if at := s.written.Load(); at != 0 {
+			ch <- prometheus.MustNewConstMetric(appliedDesc, prometheus.GaugeValue, float64(at)/1e9, label)
+			ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, float64(s.behind.Load()), label)
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ type shard struct {
 	mu       sync.Mutex // held while the machine changes
 	machine  *machine.Machine
 	caughtUp atomic.Bool
+	behind   atomic.Uint64 // messages of the log that wait
+	written  atomic.Int64  // store time of the last message that is dealt with, Unix nanoseconds; 0 before the first
 
 	bias       bias
 	known      uint64      // the last sequence in the records that were loaded
@@ -130,7 +132,9 @@ func (s *shard) handle(ctx context.Context, batch feed.Batch) error {
 		if err := s.writeCheckpoint(ctx, last); err != nil {
 			return err
 		}
+		s.written.Store(last.Time.UnixNano())
 	}
+	s.behind.Store(batch.Pending)
 	if batch.Pending == 0 {
 		s.caughtUp.Store(true)
 	}
@@ -175,7 +179,7 @@ func (s *shard) report(changes machine.Changes) {
 		}
 	}
 	for _, d := range changes.Departures {
-		s.keeper.latency.WithLabelValues(d.Way.String()).Observe(d.Latency.Seconds())
+		s.keeper.detected(d, s.fabric.Params.Bounds())
 	}
 }
 

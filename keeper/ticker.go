@@ -22,6 +22,7 @@ type ticker struct {
 	sweep   time.Duration
 	reset   chan time.Duration
 	reader  atomic.Pointer[feed.Reader]
+	turned  atomic.Int64 // when the loop turned last, Unix nanoseconds; 0 before it runs
 }
 
 func newTicker(js jetstream.JetStream, f fabric.Fabric, g rollcall.Grant) *ticker {
@@ -53,6 +54,7 @@ func (t *ticker) run(ctx context.Context) {
 	var last, seen uint64 // sequence of the last tick, position of the reader then
 	next := time.Now()
 	for {
+		t.turned.Store(time.Now().UnixNano())
 		select {
 		case <-ctx.Done():
 			return
@@ -76,6 +78,20 @@ const (
 	tickTimeout = 2 * time.Second
 	tickRetry   = 250 * time.Millisecond
 )
+
+// stuck says for how long the loop has not turned although it must have, whether the
+// store is there or not; 0 while all is well.
+func (t *ticker) stuck() time.Duration {
+	turned := t.turned.Load()
+	if turned == 0 {
+		return 0
+	}
+	const scheduling = 10 * time.Second // of a machine that is busy with other things
+	if still := time.Since(time.Unix(0, turned)); still > t.sweep+tickTimeout+scheduling {
+		return still
+	}
+	return 0
+}
 
 func (t *ticker) append(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)

@@ -50,6 +50,20 @@ func New(cfg Config) *Owner {
 // Alone says whether this process owns all shards or none.
 func (o *Owner) Alone() bool { return o.cfg.Ownership == nil && o.cfg.Member == "" }
 
+// Readiness is nil while the owner is connected and does not leave; otherwise it says why not.
+func (o *Owner) Readiness() error {
+	o.mu.Lock()
+	left := o.left
+	o.mu.Unlock()
+	switch {
+	case left:
+		return errors.New("is leaving")
+	case !o.cfg.Conn.IsConnected():
+		return errors.New("is not connected to NATS")
+	}
+	return nil
+}
+
 // A Run works on one shard; see [rollcall.Ownership].
 type Run func(context.Context, rollcall.Grant) error
 

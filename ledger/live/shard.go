@@ -43,6 +43,7 @@ type shard struct {
 
 	asks    chan chan<- figures
 	keeping atomic.Bool // somebody takes what asks
+	waiting atomic.Bool // another ledger follows the shard
 	reset   bool        // what the checkpoint knows was lost
 	forgets int64       // users who were forgotten when the books were opened
 }
@@ -107,6 +108,8 @@ func (s *shard) rebuild(why string, err error) {
 func (s *shard) standBy(ctx context.Context) {
 	s.metrics.standby.WithLabelValues(s.label).Set(1)
 	defer s.metrics.standby.WithLabelValues(s.label).Set(0)
+	s.waiting.Store(true)
+	defer s.waiting.Store(false)
 	newest, since := int64(0), time.Now()
 	for time.Since(since) < s.cfg.Patience {
 		if c, err := s.store.Checkpoint(ctx, s.cfg.Definition.Version, s.source); err != nil || c.Revision != newest {

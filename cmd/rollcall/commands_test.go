@@ -351,17 +351,14 @@ func TestWatchSaysThatNobodyAnswers(t *testing.T) {
 
 func TestMetricsOfUp(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	out, ended := newOutput(), make(chan int, 1)
-	args := []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "off", "--metrics", "127.0.0.1:0"}
-	go func() { ended <- run(ctx, args, console{out, newOutput()}) }()
-	response, err := http.Get(out.await(t, `metrics +(http://\S+)`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
+	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
+	args := []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "off", "--metrics", "127.0.0.1:0",
+		"--summary", "50ms", "--log-format", "json"}
+	go func() { ended <- run(ctx, args, console{out, errs}) }()
+	url := out.await(t, `metrics +(http://\S+)`)
+	code, body := page(t, url)
+	if code != http.StatusOK {
+		t.Errorf("metrics: %d", code)
 	}
 	for _, want := range []string{
 		`rollcall_keeper_detection_bound_seconds{way="half_open"} 100`, "rollcall_keeper_false_offlines_total 0", "rollcall_fanout_events_total 0",
@@ -370,6 +367,14 @@ func TestMetricsOfUp(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, body)
 		}
 	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, body := page(t, strings.Replace(url, "/metrics", path, 1)); code != http.StatusOK || body != "keeper ok\nfanout ok\nledger ok\n" {
+			t.Errorf("%s: %d %q", path, code, body)
+		}
+	}
+	for _, want := range []string{`"part":"keeper","online":0`, `"part":"fanout","streams":0`, `"part":"ledger","online_users":0`} {
+		errs.await(t, `\{"time":"[^"]+","level":"INFO","msg":"summary",`+want)
+	}
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("up ended with %d", code)
@@ -377,6 +382,20 @@ func TestMetricsOfUp(t *testing.T) {
 	if code, _, errs := command(t, "up", "--data", t.TempDir(), "--metrics", "0.0.0.0:0"); code != exitUsage || !strings.Contains(errs, "loopback") {
 		t.Errorf("%d, %s", code, errs)
 	}
+}
+
+func page(t *testing.T, url string) (code int, body string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(b)
 }
 
 // A start that is refused leaves nothing behind, least of all keys.

@@ -23,6 +23,8 @@ type target struct {
 	Creds   string `env:"NATS_CREDS" type:"existingfile" placeholder:"FILE" help:"Credentials file (default: one that is minted with the keys)."`
 	Context string `env:"NATS_CONTEXT" placeholder:"NAME" help:"NATS context, as made by 'nats context'."`
 	clientTLS
+
+	log *slog.Logger // hears what the connection complains of; nil for the terminal
 }
 
 // clientTLS is whom to believe to be the server, and how to prove to it where the command
@@ -124,7 +126,11 @@ func (r remote) connectAs(std console, part string, p party) (*nats.Conn, error)
 
 // dial connects with what the flags say.
 func (t target) dial(std console, options []nats.Option) (*nats.Conn, error) {
-	options = append([]nats.Option{complaints(std.logger(slog.LevelWarn))}, options...)
+	log := t.log
+	if log == nil {
+		log = std.logger(slog.LevelWarn)
+	}
+	options = append([]nats.Option{complaints(log)}, options...)
 	if t.Creds != "" {
 		given, err := credsFile(t.Creds)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/ledger/archive"
@@ -30,9 +31,9 @@ func (s shelf) archive() string { return cmp.Or(s.Archive, filepath.Join(s.Dir, 
 
 type ledgerArchiveCmd struct {
 	shelf
-	Every   lapse `default:"5m" help:"How often what was read becomes part of the archive (default ${default})."`
-	Once    bool  `help:"End when everything is archived that is stored now."`
-	Verbose bool  `short:"v" help:"Log every commit, merge and purge."`
+	Every lapse `default:"5m" help:"How often what was read becomes part of the archive (default ${default})."`
+	Once  bool  `help:"End when everything is archived that is stored now."`
+	observed
 	remote
 }
 
@@ -51,10 +52,13 @@ func (c *ledgerArchiveCmd) Run(ctx context.Context, std console) error {
 	if c.Every <= 0 {
 		return fmt.Errorf("%w: --every must be positive", errUsage)
 	}
-	log := std.logger(slog.LevelWarn)
-	if c.Verbose {
-		log = std.logger(slog.LevelInfo)
+	log := c.logger(std, slog.LevelWarn)
+	c.log = log
+	watch, err := c.watch(nil)
+	if err != nil {
+		return err
 	}
+	defer watch.close()
 	ledger, err := c.open(ctx, true)
 	if err != nil {
 		return err
@@ -80,11 +84,21 @@ func (c *ledgerArchiveCmd) Run(ctx context.Context, std console) error {
 		fate = "the streams let everything expire, archived or not ('rollcall init --archive' changes that)"
 	}
 	fmt.Fprintf(std.err, "archiving into %s; %s\n", c.archive(), fate)
-	a, err := c.archiver(nc, found, ledger, archive.Options{Config: archive.Config{Every: time.Duration(c.Every)}, Once: c.Once, Logger: log})
+	a, err := c.archiver(nc, found, ledger, archive.Options{Config: archive.Config{Every: time.Duration(c.Every)}, Once: c.Once, Registerer: watch.registry, Logger: log})
 	if err != nil {
 		return err
 	}
-	err = severed(nc, a.Run(ctx))
+	watch.parts.Add("archive", connected{nc})
+	working, end := context.WithCancel(ctx)
+	defer end()
+	group, working := errgroup.WithContext(working)
+	watch.serve(working, group)
+	group.Go(func() error {
+		summarise(working, c.logger(std, slog.LevelInfo), c.Summary, watch.registry, digests["archive"])
+		return nil
+	})
+	group.Go(func() error { defer end(); return severed(nc, a.Run(working)) })
+	err = group.Wait()
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		s := a.Stats()
 		fmt.Fprintf(std.err, "archived: %d events, %d messages that cannot be read\n", s.Events, s.Rejected)

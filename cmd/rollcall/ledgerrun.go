@@ -24,7 +24,6 @@ type ledgerRunCmd struct {
 	Zone       []string      `default:"UTC" help:"Time zone whose days are counted, such as Europe/Berlin (default ${default}). Repeatable."`
 	Shard      []int         `placeholder:"N" help:"Follow this shard, whoever else runs; others need a ledger of their own (default: what the group gives it). Repeatable."`
 	Every      time.Duration `default:"5s" help:"How often what was read is stored (default ${default})."`
-	Summary    time.Duration `default:"1m" help:"How often a line with the figures is logged; 0 for never."`
 	running
 }
 
@@ -42,7 +41,7 @@ directory). With --shard one follows just these, outside the group: if a second 
 }
 
 func (c *ledgerRunCmd) Run(ctx context.Context, std console) error {
-	config := live.Config{Shards: c.Shard, Zones: c.Zone, Interval: c.Every, Summary: or(c.Summary, never)}
+	config := live.Config{Shards: c.Shard, Zones: c.Zone, Interval: c.Every}
 	if c.Definition != "" {
 		var err error
 		if config.Definition, err = readDefinition(c.Definition); err != nil {
@@ -52,7 +51,7 @@ func (c *ledgerRunCmd) Run(ctx context.Context, std console) error {
 	if c.Every <= 0 {
 		return fmt.Errorf("%w: --every must be positive", errUsage)
 	}
-	log := std.logger(slog.LevelInfo)
+	log := c.logger(std, slog.LevelInfo)
 	ledger, err := persist(ctx, log, c.place(), func() (*opened, error) { return c.open(ctx, true) })
 	if err != nil {
 		return err
@@ -65,16 +64,6 @@ func (c *ledgerRunCmd) Run(ctx context.Context, std console) error {
 		}
 		return newLedger(p.nc, ledger, c.Dir, config)
 	}))
-}
-
-// never is a summary that is not wanted.
-const never = time.Duration(-1)
-
-func or(d, instead time.Duration) time.Duration {
-	if d <= 0 {
-		return instead
-	}
-	return d
 }
 
 // newLedger names devices as imports and the archive do.

@@ -23,14 +23,14 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// listenMetrics opens the address of the metrics page; nil if there is none. Nobody is
-// asked for a credential there, so that it is on loopback also with TLS.
-func listenMetrics(address string, secure *natsd.TLS) (net.Listener, error) {
+// listenMetrics opens the address of the pages; nil if there is none. Nobody is asked for a
+// credential there, so that it is on loopback, also with TLS, unless it is open.
+func listenMetrics(address string, open bool, secure *natsd.TLS) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
-	if _, _, err := natsd.Loopback(address); err != nil {
-		return nil, err
+	if _, _, err := natsd.Loopback(address); err != nil && !open {
+		return nil, fmt.Errorf("--metrics: %w; --metrics-open lets others in", err)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -46,14 +46,15 @@ func listenMetrics(address string, secure *natsd.TLS) (net.Listener, error) {
 	return tls.NewListener(listener, config), nil
 }
 
-// serveMetrics serves /metrics until ctx ends.
-func serveMetrics(ctx context.Context, listener net.Listener, registry *prometheus.Registry) error {
+// servePages serves /metrics, /healthz and /readyz until ctx ends.
+func servePages(ctx context.Context, w *watch) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(w.registry, promhttp.HandlerOpts{}))
+	w.parts.Register(mux)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	return nil

@@ -13,20 +13,21 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall/fanout"
+	"github.com/rollcall-io/rollcall/internal/health"
 	"github.com/rollcall-io/rollcall/keeper"
 	"github.com/rollcall-io/rollcall/subjects/identity"
 )
 
 // running is what every command needs that runs one part of a fabric on a NATS system.
 type running struct {
-	ID      string `name:"id" placeholder:"NAME" help:"Names this process among its like; who comes back under it finds its shards again (default: the name in --creds, else one that no other process has)."`
-	Metrics string `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
-	Verbose bool   `short:"v" help:"Log trifles too."`
+	ID string `name:"id" placeholder:"NAME" help:"Names this process among its like; who comes back under it finds its shards again (default: the name in --creds, else one that no other process has)."`
+	observed
 	remote
 }
 
 // A sharer is a part of a fabric that shares its shards with others.
 type sharer interface {
+	health.Part
 	Run(context.Context) error
 	Drain(context.Context) error
 }
@@ -42,25 +43,24 @@ type process struct {
 // run connects with the part's role and runs it beside its metrics until interrupted. Then the part hands
 // its shards over.
 func (r running) run(ctx context.Context, std console, role identity.Role, start func(process) (sharer, error)) error {
-	level := slog.LevelInfo
-	if r.Verbose {
-		level = slog.LevelDebug
-	}
+	log := r.logger(std, slog.LevelInfo)
+	r.log = log
 	id := cmp.Or(r.ID, nameIn(r.Creds, role), thisProcess(role))
 	nc, err := r.connectAs(std, string(role), party{role: role, ids: []string{id}, anyName: true, does: "run a " + string(role)})
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	registry := newRegistry()
-	w, err := start(process{nc, id, registry, std.logger(level)})
+	watch, err := r.watch(nil)
 	if err != nil {
 		return err
 	}
-	metrics, err := listenMetrics(r.Metrics, nil)
+	defer watch.close()
+	w, err := start(process{nc, id, watch.registry, log})
 	if err != nil {
 		return err
 	}
+	watch.parts.Add(string(role), w)
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	group, working := errgroup.WithContext(working)
@@ -68,10 +68,8 @@ func (r running) run(ctx context.Context, std console, role identity.Role, start
 		defer end()
 		return part(string(role), severed(nc, w.Run(working)))
 	})
-	if metrics != nil {
-		defer metrics.Close()
-		group.Go(func() error { return serveMetrics(working, metrics, registry) })
-	}
+	watch.serve(working, group)
+	group.Go(func() error { summarise(working, log, r.Summary, watch.registry, digests[string(role)]); return nil })
 	group.Go(func() error {
 		select {
 		case <-working.Done():

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -37,19 +36,17 @@ type upCmd struct {
 	Keys      string `env:"ROLLCALL_KEYS" type:"path" placeholder:"DIR" help:"Keys of the fabric; made on the first start (default: keys in the data directory)."`
 	Listen    string `default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where NATS clients connect; loopback only without TLS (default ${default})."`
 	WebSocket string `name:"websocket" default:"127.0.0.1:4280" placeholder:"HOST:PORT" help:"Where browsers connect; loopback only without TLS (default ${default}); 'off' for none."`
-	Metrics   string `placeholder:"HOST:PORT" help:"Where Prometheus finds /metrics; loopback only (default: nowhere)."`
 	listenerTLS
 	sight
 	Origin []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket, such as https://your.site; without it no page may. Repeatable."`
 	Shards int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Prefix string   `default:"presence" help:"Prefix of the fabric's subjects."`
 	timing
-	Ledger  bool          `default:"true" negatable:"" help:"Count online time (default); --no-ledger for not."`
-	Zone    []string      `default:"UTC" placeholder:"NAME" help:"Time zone whose days the ledger counts, such as Europe/Berlin (default ${default}). Repeatable."`
-	Store   string        `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"Where the ledger is: postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
-	Archive *bool         `negatable:"" help:"Write raw events to Parquet files in the data directory, and keep log and heartbeats until they are there (default: what the fabric has, or not)."`
-	Summary time.Duration `default:"1m" help:"How often a line with the figures is logged; 0 for never."`
-	Verbose bool          `short:"v" help:"Log what every part does, the NATS server included."`
+	Ledger  bool     `default:"true" negatable:"" help:"Count online time (default); --no-ledger for not."`
+	Zone    []string `default:"UTC" placeholder:"NAME" help:"Time zone whose days the ledger counts, such as Europe/Berlin (default ${default}). Repeatable."`
+	Store   string   `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"Where the ledger is: postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
+	Archive *bool    `negatable:"" help:"Write raw events to Parquet files in the data directory, and keep log and heartbeats until they are there (default: what the fabric has, or not)."`
+	observed
 }
 
 func (c *upCmd) Help() string {
@@ -83,13 +80,11 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 	if err := listenable(config.Check()); err != nil {
 		return err
 	}
-	metrics, err := listenMetrics(c.Metrics, config.TLS)
+	watch, err := c.watch(config.TLS)
 	if err != nil {
 		return err
 	}
-	if metrics != nil {
-		defer metrics.Close()
-	}
+	defer watch.close()
 	authority, err := c.authority()
 	if err != nil {
 		return err
@@ -102,7 +97,7 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 		return listenable(err)
 	}
 	defer server.Shutdown()
-	return c.serve(ctx, std, server, authority, metrics, params, log, parts)
+	return c.serve(ctx, std, server, authority, watch, params, log, parts)
 }
 
 // listenable says what helps if an address is taken.
@@ -124,7 +119,7 @@ func (c *upCmd) authority() (*identity.Authority, error) {
 
 // serve makes the fabric on the server and runs its parts, each on a connection of
 // its own with the rights of its role.
-func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, authority *identity.Authority, metrics net.Listener, params rollcall.Params, log, parts *slog.Logger) error {
+func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, authority *identity.Authority, watch *watch, params rollcall.Params, log, parts *slog.Logger) error {
 	found, err := c.make(ctx, server, authority, params)
 	if err != nil {
 		return err
@@ -143,7 +138,7 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 		defer nc.Close()
 		conns[i] = nc
 	}
-	registry := newRegistry()
+	registry := watch.registry
 	k, err := keeper.New(conns[0], keeper.Config{Prefix: c.Prefix, Registerer: registry, Logger: parts.With("part", "keeper")})
 	if err != nil {
 		return err
@@ -152,37 +147,42 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	if err != nil {
 		return err
 	}
+	watch.parts.Add("keeper", k)
+	watch.parts.Add("fanout", f)
+	summarised := []digest{digests["keeper"], digests["fanout"]}
 	group, ctx := errgroup.WithContext(ctx)
 	if c.Ledger {
-		group.Go(func() error { return part("ledger", c.ledger(ctx, conns[2], registry, parts.With("part", "ledger"))) })
+		watch.parts.Expect("ledger")
+		summarised = append(summarised, digests["ledger"])
+		group.Go(func() error { return part("ledger", c.ledger(ctx, conns[2], watch, parts.With("part", "ledger"))) })
 	}
 	if found.Archive > 0 {
+		summarised = append(summarised, digests["archive"])
 		group.Go(func() error { return part("archive", c.archive(ctx, conns[2], found, registry, parts)) })
 	}
 	group.Go(func() error { return part("keeper", k.Run(ctx)) })
 	group.Go(func() error { return part("fanout", f.Run(ctx)) })
-	if metrics != nil {
-		group.Go(func() error { return serveMetrics(ctx, metrics, registry) })
-	}
-	group.Go(func() error { return c.welcome(ctx, std, server, metrics, f, found) })
-	group.Go(func() error { return c.summarise(ctx, log, k) })
+	watch.serve(ctx, group)
+	group.Go(func() error { return c.welcome(ctx, std, server, watch, f, found) })
+	group.Go(func() error { summarise(ctx, log, c.Summary, registry, summarised...); return nil })
 	return group.Wait()
 }
 
 // shelf is where an archive is: in the data directory, as for the commands on its files.
 func (c *upCmd) shelf() shelf { return shelf{books: books{Dir: c.Data, Store: c.Store}} }
 
-func (c *upCmd) ledger(ctx context.Context, nc *nats.Conn, r prometheus.Registerer, log *slog.Logger) error {
+func (c *upCmd) ledger(ctx context.Context, nc *nats.Conn, watch *watch, log *slog.Logger) error {
 	place := c.shelf().place()
 	s, err := persist(ctx, log, place, func() (*store.SQL, error) { s, err := store.Open(ctx, place); return s, wrongly(err) })
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	l, err := newLedger(nc, s, c.Data, live.Config{Prefix: c.Prefix, Zones: c.Zone, Summary: or(c.Summary, never), Registerer: r, Logger: log})
+	l, err := newLedger(nc, s, c.Data, live.Config{Prefix: c.Prefix, Zones: c.Zone, Registerer: watch.registry, Logger: log})
 	if err != nil {
 		return err
 	}
+	watch.parts.Add("ledger", l)
 	return l.Run(ctx)
 }
 
@@ -237,11 +237,7 @@ func (c *upCmd) make(ctx context.Context, server *natsd.Server, authority *ident
 // loggers are the command's own and the one of its parts, which are heard only when
 // something is wrong or everything is wanted.
 func (c *upCmd) loggers(std console) (own, parts *slog.Logger) {
-	level := slog.LevelWarn
-	if c.Verbose {
-		level = slog.LevelInfo
-	}
-	return std.logger(slog.LevelInfo), std.logger(level)
+	return c.logger(std, slog.LevelInfo), c.logger(std, slog.LevelWarn)
 }
 
 // part names the part of the fabric that failed.
@@ -266,7 +262,7 @@ func (c *upCmd) serverConfig(log, parts *slog.Logger) (natsd.Config, subjects.Na
 	if c.WebSocket == "off" {
 		cfg.WebSocket = ""
 	}
-	if c.Verbose {
+	if c.level(slog.LevelWarn) < slog.LevelWarn {
 		cfg.Logger = parts.With("part", "nats")
 	}
 	return cfg, names, nil
@@ -287,7 +283,7 @@ func rarely(f func(string)) func(string) {
 }
 
 // welcome says, once the fabric answers, what can be done with it.
-func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, metrics net.Listener, f *fanout.Fanout, found fabric.Fabric) error {
+func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, watch *watch, f *fanout.Fanout, found fabric.Fabric) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -305,7 +301,7 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
 
 %s
 Ctrl-C stops it; the data stays.
-`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), c.metricsURL(metrics), c.ledgerPlace(), c.archiveDir(found),
+`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), cmp.Or(watch.url(), "off (--metrics HOST:PORT)"), c.ledgerPlace(), c.archiveDir(found),
 		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), c.hint(server.ClientURL(), b.EdgeCrash.Latest))
 	return nil
 }
@@ -387,36 +383,4 @@ func (c *upCmd) archiveDir(found fabric.Fabric) string {
 		return "off (--archive)"
 	}
 	return c.shelf().archive()
-}
-
-func (c *upCmd) metricsURL(metrics net.Listener) string {
-	if metrics == nil {
-		return "off (--metrics HOST:PORT)"
-	}
-	scheme := "http"
-	if c.TLSCert != "" {
-		scheme = "https"
-	}
-	return scheme + "://" + metrics.Addr().String() + "/metrics"
-}
-
-// summarise logs the figures of the fabric from time to time.
-func (c *upCmd) summarise(ctx context.Context, log *slog.Logger, k *keeper.Keeper) error {
-	if c.Summary <= 0 {
-		return nil
-	}
-	every := time.NewTicker(c.Summary)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-every.C:
-			s := k.Stats()
-			log.Info("summary", "online", s.Online, "users", s.Users, "connections", s.Connections, "leases", s.Leases,
-				"changes", s.Changes, "device_flips", s.DeviceFlips, "lease_expiries", s.LeaseExpiries,
-				"rejected_stale", s.RejectedStale, "false_offlines", s.FalseOfflines, "mismatches", s.Mismatches,
-				"repaired", s.Repaired, "log_lost", s.LogLost)
-		}
-	}
 }

@@ -39,8 +39,6 @@ type Config struct {
 	// Patience is how long a shard that another ledger follows must have had no checkpoint
 	// before this one takes it over. Default 1 min.
 	Patience time.Duration
-	// Summary is how often a line with the figures is logged; default 1 min, below 0 never.
-	Summary time.Duration
 
 	Registerer prometheus.Registerer // default: no metrics
 	Logger     *slog.Logger          // default: nobody listens
@@ -53,7 +51,7 @@ var ErrConfig = errors.New("live: invalid configuration")
 func (c Config) withDefaults() (Config, []zone, error) {
 	c.Prefix = cmp.Or(c.Prefix, subjects.DefaultPrefix)
 	c.Interval, c.Patience = cmp.Or(c.Interval, 5*time.Second), cmp.Or(c.Patience, time.Minute)
-	c.Changes, c.Summary = cmp.Or(c.Changes, 20_000), cmp.Or(c.Summary, time.Minute)
+	c.Changes = cmp.Or(c.Changes, 20_000)
 	if c.Definition.Version == "" {
 		c.Definition = definition.Default()
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -93,7 +92,6 @@ func (l *Ledger) run(ctx context.Context) error {
 		return l.owner.Own(ctx, found.Names, l.follow)
 	})
 	group.Go(func() error { return l.answer(ctx) })
-	group.Go(func() error { return l.summarise(ctx) })
 	group.Go(func() error {
 		select {
 		case err := <-l.fatal:
@@ -171,24 +169,4 @@ func (l *Ledger) all() []*shard {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.SortedFunc(maps.Values(l.shards), func(a, b *shard) int { return a.number - b.number })
-}
-
-// summarise logs a line with the figures from time to time.
-func (l *Ledger) summarise(ctx context.Context) error {
-	if l.cfg.Summary < 0 {
-		return nil
-	}
-	every := time.NewTicker(l.cfg.Summary)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-every.C:
-			stats, sum := l.ask(ctx)
-			l.cfg.Logger.Info("summary", "online", stats.Online, "active", stats.Active, "shards", len(stats.Shards),
-				"as_of", stats.AsOf.Format(time.RFC3339), "behind", sum.behind, "sessions", sum.sessions,
-				"stored", l.metrics.rows.Load(), "refused", l.metrics.refusals.Load())
-		}
-	}
 }

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,8 +21,6 @@ type metrics struct {
 	standby  *prometheus.GaugeVec
 	storedAt *prometheus.GaugeVec
 	stores   prometheus.Histogram
-
-	rows, refusals atomic.Int64 // of all shards, for the summary
 }
 
 func newMetrics() *metrics {
@@ -67,8 +64,6 @@ func (m *metrics) count(shard string, b store.Batch, done store.Applied) {
 	for _, r := range b.Rejected {
 		m.rejected.WithLabelValues(r.Rule).Inc()
 	}
-	m.rows.Add(int64(done.Sessions))
-	m.refusals.Add(int64(done.Rejected))
 }
 
 // A collector asks for the figures when it is asked.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/edge"
@@ -25,6 +27,10 @@ type Options struct {
 	Params    rollcall.Params // default rollcall.Default()
 	Shards    int             // default 4
 	Unchecked bool            // allow timing that must flap
+
+	// What keepers, fanouts and edges are told to log and measure with; default: nothing.
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
 // Fabric is a server with the streams and buckets of a fabric, and the processes
@@ -36,6 +42,7 @@ type Fabric struct {
 	Names  fabric.Fabric
 	JS     jetstream.JetStream // of the test itself
 
+	options Options
 	start   time.Time
 	seed    uint64
 	devices sync.WaitGroup
@@ -48,7 +55,7 @@ func New(t testing.TB, o Options) *Fabric {
 	if o.Params == (rollcall.Params{}) {
 		o.Params = rollcall.Default()
 	}
-	f := &Fabric{T: t, Server: lab.NewServer(t), Params: o.Params, start: time.Now(), seed: 1}
+	f := &Fabric{T: t, Server: lab.NewServer(t), Params: o.Params, options: o, start: time.Now(), seed: 1}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.ctx = ctx
 	t.Cleanup(func() { cancel(); f.devices.Wait() })
@@ -159,7 +166,7 @@ func (f *Fabric) StartKeeper() *Keeper { return f.StartKeeperAs("") }
 func (f *Fabric) StartKeeperAs(member string) *Keeper {
 	f.T.Helper()
 	p := f.connect()
-	k, err := keeper.New(p.nc, keeper.Config{Member: member})
+	k, err := keeper.New(p.nc, keeper.Config{Member: member, Logger: f.options.Logger, Registerer: f.options.Registerer})
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -188,6 +195,10 @@ func (f *Fabric) StartFanoutWith(c fanout.Config) *Fanout {
 func (f *Fabric) JoinFanout(c fanout.Config) *Fanout {
 	f.T.Helper()
 	p := f.connect()
+	c.Registerer = f.options.Registerer
+	if c.Logger == nil {
+		c.Logger = f.options.Logger
+	}
 	fan, err := fanout.New(p.nc, c)
 	if err != nil {
 		f.T.Fatal(err)
@@ -215,6 +226,7 @@ func (f *Fabric) StartEdge(id string) *Edge {
 		ID: id, Seed: f.seed, ClockResolution: time.Second,
 		OnSuperseded: func(c *edge.Conn) { e.note(&e.superseded, c) },
 		OnDead:       func(c *edge.Conn) { e.note(&e.dead, c) },
+		Logger:       f.options.Logger, Registerer: f.options.Registerer,
 	})
 	if err != nil {
 		f.T.Fatal(err)

@@ -148,3 +148,16 @@ func (f *Fabric) Publish(subject string, data []byte) {
 		f.T.Fatal(err)
 	}
 }
+
+// LoseLast takes the last message out of a stream, as a store does that has lost it, but with
+// what comes later still behind it.
+func (f *Fabric) LoseLast(stream string) {
+	f.T.Helper()
+	s, err := f.JS.Stream(f.ctx, stream)
+	if err == nil {
+		err = s.DeleteMsg(f.ctx, s.CachedInfo().State.LastSeq)
+	}
+	if err != nil {
+		f.T.Fatal(err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 var (
 	replay    = flag.String("replay", "testdata/irc-netsplit-1d.csv", "the trace to replay; a relative path counts from the module's root or from e2e")
+	until     = flag.Duration("until", 0, "how much of the trace to replay; default: all of it")
 	published = flag.String("published", "", "write what a viewer received to this CSV file; a relative path counts from the module's root")
 )
 
@@ -28,6 +30,9 @@ var (
 // and holds what a viewer of everybody received against the rules of package trace.
 func TestTrace(t *testing.T) {
 	events := readTrace(t, *replay)
+	if *until > 0 {
+		events = slices.DeleteFunc(events, func(e trace.Event) bool { return e.At >= *until })
+	}
 	lab.Bubble(t, func(t *testing.T) {
 		f := e2e.New(t, e2e.Options{Shards: shardsFor(events)})
 		f.ForgetHeartbeats(time.Hour)

@@ -6,33 +6,6 @@ import (
 	"time"
 )
 
-// BenchmarkStorm takes the measure in its full size, with all its rounds; an iteration
-// takes half a minute.
-func BenchmarkStorm(b *testing.B) {
-	var s *Storm
-	for b.Loop() {
-		report, err := Run(b.Context(), Config{Only: []string{"storm"}})
-		if err != nil {
-			b.Fatal(err)
-		}
-		s = report.Figures.Storm
-	}
-	b.ReportMetric(0, "ns/op") // most of it is waiting for the lease to end
-	b.ReportMetric(s.PerViewer, "messages/viewer")
-	b.ReportMetric(s.ChangesEach, "changes/message")
-	b.ReportMetric(s.Told.Max, "ms-first-to-last")
-	b.ReportMetric(s.Written.Max, "ms-written-to-last")
-	b.ReportMetric(s.BoundUsed, "of-the-bound")
-	b.ReportMetric(s.Burst.Median, "messages/s")
-	b.ReportMetric(s.Core.Median, "core-messages/s")
-	b.ReportMetric(s.BurstShare, "of-core")
-	b.ReportMetric(s.BurstBusy.Median, "µs-cpu/message")
-	b.ReportMetric(s.CoreBusy.Median, "µs-cpu/core-message")
-	b.ReportMetric(s.BurstDue.P50, "ms-due-spread")
-	b.ReportMetric(float64(s.HeapPeak)/1e6, "MB-heap-peak")
-	b.ReportMetric(float64(s.RSSPeak)/1e6, "MB-resident-peak")
-}
-
 func at(milliseconds ...int) (w wave) {
 	for _, ms := range milliseconds {
 		w = append(w, arrival{at: time.Duration(ms) * time.Millisecond, bytes: 100, changes: 3})

@@ -80,7 +80,7 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) (Fabric, er
 	}
 	m := maker{ctx, js, cfg}
 	for _, group := range groups {
-		if err := m.bucketOnce(generations(names, group, cfg)); err != nil {
+		if err := m.bucketOnce(bucketOf(names.CohortBucket(group), cfg.Replicas, nil)); err != nil {
 			return Fabric{}, fmt.Errorf("fabric: %w", err)
 		}
 	}

@@ -22,10 +22,12 @@ type Generations struct {
 
 // Open finds the bucket or makes it. One that is there may be replicated, and stays so.
 func (g Generations) Open(ctx context.Context) (jetstream.KeyValue, error) {
-	config := generations(g.Names, g.Group, Config{})
-	kv, err := g.JetStream.KeyValue(ctx, config.Bucket)
+	name := g.Names.CohortBucket(g.Group)
+	kv, err := g.JetStream.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = g.JetStream.CreateOrUpdateKeyValue(ctx, config)
+		if _, err = g.JetStream.CreateOrUpdateStream(ctx, bucketOf(name, defaultReplicas, nil)); err == nil {
+			kv, err = g.JetStream.KeyValue(ctx, name)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fabric: bucket of generations: %w", err)

@@ -33,9 +33,15 @@ const markerTTL = time.Hour
 // identities they may not.
 var groups = [...]string{subjects.KeeperGroup, subjects.FanoutGroup, subjects.LedgerGroup, subjects.WorkersBucket}
 
-func generations(names subjects.Names, group string, cfg Config) jetstream.KeyValueConfig {
-	return jetstream.KeyValueConfig{
-		Bucket: names.CohortBucket(group), History: 1, LimitMarkerTTL: markerTTL, Replicas: cfg.Replicas, Storage: jetstream.FileStorage,
+// bucketOf is how nats.go would configure a bucket, which cannot say by itself that several
+// messages may be written as one batch; see [Batched].
+func bucketOf(name string, replicas int, metadata map[string]string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: subjects.KVStream(name), Subjects: []string{subjects.KVSubject(name, ">")}, Metadata: metadata,
+		Storage: jetstream.FileStorage, Replicas: replicas, AllowAtomicPublish: replicas > 1,
+		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, Discard: jetstream.DiscardNew,
+		AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL, Duplicates: 2 * time.Minute,
+		AllowRollup: true, DenyDelete: true, AllowDirect: true,
 	}
 }
 
@@ -51,13 +57,12 @@ func (m maker) shard(names subjects.Names, shard int) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range []jetstream.KeyValueConfig{
-		{Bucket: names.LeasesBucket(shard), Metadata: metadata},
-		{Bucket: names.ViewsBucket(shard)},
-		{Bucket: names.InterestBucket(shard)},
+	// Interest parts and edge leases expire by themselves.
+	for _, b := range []jetstream.StreamConfig{
+		bucketOf(names.LeasesBucket(shard), m.cfg.Replicas, metadata),
+		bucketOf(names.ViewsBucket(shard), m.cfg.Replicas, nil),
+		bucketOf(names.InterestBucket(shard), m.cfg.Replicas, nil),
 	} {
-		// Interest parts and edge leases expire by themselves.
-		b.History, b.LimitMarkerTTL, b.Replicas, b.Storage = 1, markerTTL, m.cfg.Replicas, jetstream.FileStorage
 		if err := m.bucket(b); err != nil {
 			return err
 		}
@@ -79,54 +84,37 @@ func (m maker) shard(names subjects.Names, shard int) error {
 	return nil
 }
 
-func (m maker) stream(want jetstream.StreamConfig) error {
+func (m maker) bucket(want jetstream.StreamConfig) error {
+	return m.make("bucket "+strings.TrimPrefix(want.Name, subjects.KVStream("")), want)
+}
+
+func (m maker) stream(want jetstream.StreamConfig) error { return m.make("stream "+want.Name, want) }
+
+func (m maker) make(what string, want jetstream.StreamConfig) error {
 	found, err := m.find(want.Name)
 	if err == nil && !m.cfg.DryRun {
 		_, err = m.js.CreateOrUpdateStream(m.ctx, want)
 	}
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", want.Name, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	m.report("stream "+want.Name, found, func() bool {
-		return found.MaxAge == want.MaxAge && slices.Equal(found.Subjects, want.Subjects) && m.like(*found, want.Metadata)
-	})
+	m.report(what, found, func() bool { return like(*found, want) })
 	return nil
 }
 
 // bucketOnce makes a bucket that is missing. One that is there stays as it is, but for the number of
 // replicas.
-func (m maker) bucketOnce(want jetstream.KeyValueConfig) error {
-	found, err := m.look(subjects.KVStream(want.Bucket))
-	if err == nil && !m.cfg.DryRun {
-		switch {
-		case found == nil:
-			_, err = m.js.CreateOrUpdateKeyValue(m.ctx, want)
-		case found.Replicas != want.Replicas:
-			resized := *found
-			resized.Replicas = want.Replicas
-			_, err = m.js.UpdateStream(m.ctx, resized)
-		}
-	}
+func (m maker) bucketOnce(want jetstream.StreamConfig) error {
+	found, err := m.look(want.Name)
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", want.Bucket, err)
+		return fmt.Errorf("%s: %w", want.Name, err)
 	}
-	m.report("bucket "+want.Bucket, found, func() bool { return found.Replicas == want.Replicas })
-	return nil
-}
-
-func (m maker) bucket(want jetstream.KeyValueConfig) error {
-	found, err := m.find(subjects.KVStream(want.Bucket))
-	if err == nil && !m.cfg.DryRun {
-		_, err = m.js.CreateOrUpdateKeyValue(m.ctx, want)
+	if found != nil {
+		replicas := want.Replicas
+		want = *found
+		want.Replicas = replicas
 	}
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", want.Bucket, err)
-	}
-	m.report("bucket "+want.Bucket, found, func() bool {
-		return found.MaxMsgsPerSubject == int64(want.History) && found.SubjectDeleteMarkerTTL == want.LimitMarkerTTL &&
-			m.like(*found, want.Metadata)
-	})
-	return nil
+	return m.bucket(want)
 }
 
 // find looks only if somebody wants to hear of it.
@@ -163,10 +151,17 @@ func (m maker) report(what string, found *jetstream.StreamConfig, same func() bo
 	}
 }
 
-// like says whether a stream has the rest of what is wanted; the server adds metadata
-// of its own.
-func (m maker) like(found jetstream.StreamConfig, metadata map[string]string) bool {
-	own := maps.Clone(found.Metadata)
+// like says whether a stream is as it is wanted.
+func like(found, want jetstream.StreamConfig) bool {
+	return found.MaxAge == want.MaxAge && slices.Equal(found.Subjects, want.Subjects) && found.Replicas == want.Replicas &&
+		found.Storage == want.Storage && maps.Equal(ownMetadata(found), ownMetadata(want)) &&
+		(found.MaxMsgsPerSubject == want.MaxMsgsPerSubject || want.MaxMsgsPerSubject == 0) &&
+		found.SubjectDeleteMarkerTTL == want.SubjectDeleteMarkerTTL && found.AllowAtomicPublish == want.AllowAtomicPublish
+}
+
+// ownMetadata leaves out what the server adds.
+func ownMetadata(c jetstream.StreamConfig) map[string]string {
+	own := maps.Clone(c.Metadata)
 	maps.DeleteFunc(own, func(key, _ string) bool { return strings.HasPrefix(key, "_nats.") })
-	return found.Replicas == m.cfg.Replicas && found.Storage == jetstream.FileStorage && maps.Equal(own, metadata)
+	return own
 }

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"strconv"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -48,16 +53,39 @@ func TakeOver(ctx context.Context, js jetstream.JetStream, bucket string, g roll
 	if err != nil {
 		return 0, err
 	}
-	if fence, err = kv.Update(ctx, subjects.KeyOwner, value, revision); err != nil {
-		return 0, fmt.Errorf("fabric: taking over %s: %w", bucket, err)
+	for attempt := 0; ; attempt++ {
+		fence, err = kv.Update(ctx, subjects.KeyOwner, value, revision)
+		if err == nil {
+			return fence, nil
+		}
+		if !Busy(err) || !retry.Pause(ctx, retry.Backoff(attempt, firstPause, lastPause, rand.Int64N)) {
+			return 0, fmt.Errorf("fabric: taking over %s: %w", bucket, err)
+		}
 	}
-	return fence, nil
+}
+
+// Pauses while the last writes of the former owner are under way.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 200 * time.Millisecond
+)
+
+// Busy says whether a replicated bucket refused a write because another that concerns the same
+// record is under way.
+func Busy(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
 // Fence is the option by which a write to a bucket expects its owner's record to be
 // of the revision that [TakeOver] returned.
 func Fence(bucket string, fence uint64) jetstream.PublishOpt {
 	return jetstream.WithExpectLastSequenceForSubject(fence, subjects.KVSubject(bucket, subjects.KeyOwner))
+}
+
+func fenceHeader(h nats.Header, bucket string, fence uint64) {
+	h.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(fence, 10))
+	h.Set(jetstream.ExpectedLastSubjSeqSubjHeader, subjects.KVSubject(bucket, subjects.KeyOwner))
 }
 
 // Fenced says whether a write was refused because the owner's record has changed.

@@ -74,7 +74,7 @@ func (f *Fabric) read(bucket, key string, record proto.Message) (found bool) {
 func (f *Fabric) Bucket(bucket string) map[string]Record {
 	f.T.Helper()
 	records := make(map[string]Record)
-	err := feed.All(f.ctx, f.JS, subjects.KVStream(bucket), func(m feed.Msg) error {
+	err := feed.All(f.ctx, f.JS, subjects.KVStream(bucket), 0, func(m feed.Msg) error {
 		if !subjects.KVGone(m.Header) {
 			records[subjects.KVKey(bucket, m.Subject)] = Record{m.Seq, string(m.Data)}
 		}

@@ -41,7 +41,7 @@ func newShard(f *Fanout, g rollcall.Grant) *shard {
 	return &shard{
 		fanout: f, grant: g, label: strconv.Itoa(g.Shard),
 		log:    f.cfg.Logger.With("shard", g.Shard, "generation", g.Generation),
-		store:  &store{js: f.js, bucket: f.fabric.InterestBucket(g.Shard), ttl: f.cfg.InterestTTL},
+		store:  newStore(f.js, f.fabric.InterestBucket(g.Shard), f.cfg.InterestTTL),
 		bucket: f.fabric.ViewsBucket(g.Shard),
 		wake:   make(chan struct{}, 1), asked: make(chan struct{}, 1), loaded: make(chan struct{}), progress: make(chan struct{}),
 		board: newBoard(boardConfig{
@@ -67,6 +67,7 @@ func (sh *shard) run(ctx context.Context) error {
 	defer pulses.Unsubscribe()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return sh.follow(ctx) })
+	group.Go(func() error { return sh.store.run(ctx) })
 	group.Go(func() error { return sh.store.watch(ctx, sh.grant.Generation) })
 	group.Go(func() error { return sh.serve(ctx) })
 	group.Go(func() error { return sh.inquire(ctx) })

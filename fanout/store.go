@@ -24,6 +24,21 @@ type store struct {
 	bucket string
 	ttl    time.Duration
 	fence  uint64 // revision of the owner's record
+	batch  bool   // what is written under the fence must be one batch after the other
+	queue  chan storeWrite
+}
+
+// A storeWrite is what one request wants written, and who waits for it.
+type storeWrite struct {
+	msgs []*nats.Msg
+	done chan error // has room for the outcome
+}
+
+// storeQueue is how many requests may wait for a batch.
+const storeQueue = 4096
+
+func newStore(js jetstream.JetStream, bucket string, ttl time.Duration) *store {
+	return &store{js: js, bucket: bucket, ttl: ttl, queue: make(chan storeWrite, storeQueue)}
 }
 
 // takeOver makes the grant's holder the only one who may write.
@@ -33,6 +48,9 @@ func (st *store) takeOver(ctx context.Context, g rollcall.Grant, holder string) 
 		return fmt.Errorf("fanout: %w", err)
 	}
 	st.fence = fence
+	if st.batch, err = fabric.Batched(ctx, st.js, st.bucket); err != nil {
+		return fmt.Errorf("fanout: %w", err)
+	}
 	return nil
 }
 
@@ -62,7 +80,7 @@ type storedPart struct {
 // load reads every interest. What cannot be read is handed to bad and left out.
 func (st *store) load(ctx context.Context, bad func(subject string, err error)) ([]storedPart, error) {
 	var parts []storedPart
-	err := feed.All(ctx, st.js, subjects.KVStream(st.bucket), func(m feed.Msg) error {
+	err := feed.All(ctx, st.js, subjects.KVStream(st.bucket), st.fence, func(m feed.Msg) error {
 		key := subjects.KVKey(st.bucket, m.Subject)
 		if key == subjects.KeyOwner || subjects.KVGone(m.Header) {
 			return nil
@@ -109,10 +127,40 @@ func readPart(key string, data []byte) (storedPart, error) {
 // begin sends records to the store and returns how to wait for it. The order of
 // calls is the order of writes. A record without targets is left to expire at once.
 func (st *store) begin(viewer string, writes []partWrite) (wait func(context.Context) error) {
+	msgs := make([]*nats.Msg, len(writes))
+	for i, w := range writes {
+		var err error
+		if msgs[i], err = st.message(viewer, w); err != nil {
+			return func(context.Context) error { return err }
+		}
+	}
+	if st.batch {
+		return st.enqueue(msgs)
+	}
+	return st.send(msgs)
+}
+
+func (st *store) message(viewer string, w partWrite) (*nats.Msg, error) {
+	data, err := subjects.Encode(&wire.Interest{Targets: w.targets})
+	if err != nil {
+		return nil, err
+	}
+	ttl := st.ttl
+	if len(w.targets) == 0 {
+		ttl = time.Second
+	}
+	return &nats.Msg{
+		Subject: subjects.KVSubject(st.bucket, subjects.KeyInterest(viewer, w.part)), Data: data,
+		Header: nats.Header{jetstream.MsgTTLHeader: {ttl.String()}},
+	}, nil
+}
+
+// send publishes each record by itself.
+func (st *store) send(msgs []*nats.Msg) (wait func(context.Context) error) {
 	var futures []jetstream.PubAckFuture
 	var failed error
-	for _, w := range writes {
-		future, err := st.send(viewer, w)
+	for _, m := range msgs {
+		future, err := st.js.PublishMsgAsync(m, fabric.Fence(st.bucket, st.fence))
 		if err != nil {
 			failed = err
 			break
@@ -133,17 +181,71 @@ func (st *store) begin(viewer string, writes []partWrite) (wait func(context.Con
 	}
 }
 
-func (st *store) send(viewer string, w partWrite) (jetstream.PubAckFuture, error) {
-	data, err := subjects.Encode(&wire.Interest{Targets: w.targets})
-	if err != nil {
-		return nil, err
+// enqueue leaves the records to run.
+func (st *store) enqueue(msgs []*nats.Msg) (wait func(context.Context) error) {
+	w := storeWrite{msgs, make(chan error, 1)}
+	if len(msgs) == 0 {
+		w.done <- nil
+	} else {
+		select {
+		case st.queue <- w:
+		default:
+			w.done <- errors.New("fanout: too many interests wait to be stored")
+		}
 	}
-	ttl := st.ttl
-	if len(w.targets) == 0 {
-		ttl = time.Second
+	return func(ctx context.Context) error {
+		select {
+		case err := <-w.done:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	m := &nats.Msg{Subject: subjects.KVSubject(st.bucket, subjects.KeyInterest(viewer, w.part)), Data: data}
-	return st.js.PublishMsgAsync(m, jetstream.WithMsgTTL(ttl), fabric.Fence(st.bucket, st.fence))
+}
+
+// run writes what waits, as much at once as a batch can hold, until ctx ends.
+func (st *store) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case first := <-st.queue:
+			st.commit(ctx, st.gather(first))
+		}
+	}
+}
+
+func (st *store) gather(first storeWrite) []storeWrite {
+	all, size := []storeWrite{first}, len(first.msgs)
+	for size < fabric.MaxBatch {
+		select {
+		case w := <-st.queue:
+			all, size = append(all, w), size+len(w.msgs)
+		default:
+			return all
+		}
+	}
+	return all
+}
+
+// commit answers everybody with what became of the batch.
+func (st *store) commit(ctx context.Context, all []storeWrite) {
+	var msgs []*nats.Msg
+	for _, w := range all {
+		msgs = append(msgs, w.msgs...)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	var err error
+	for len(msgs) > 0 && err == nil {
+		n := fabric.BatchOf(msgs)
+		_, err = fabric.Batch(ctx, st.js, st.bucket, st.fence, msgs[:n])
+		msgs = msgs[n:]
+	}
+	err = asLoss(err)
+	for _, w := range all {
+		w.done <- err
+	}
 }
 
 // asLoss tells a write that was refused because of the fence.

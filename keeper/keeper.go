@@ -41,6 +41,7 @@ type Keeper struct {
 	cfg     Config
 	nc      *nats.Conn
 	js      jetstream.JetStream
+	leader  nats.JetStreamContext // see writer
 	owner   *shards.Owner
 	latency *prometheus.HistogramVec
 	bounds  *prometheus.GaugeVec
@@ -74,7 +75,14 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
-	k := &Keeper{cfg: cfg, nc: nc, js: js, latency: newLatency(), bounds: newBounds(), late: newLate(), shards: make(map[int]*shard)}
+	leader, err := nc.JetStream()
+	if err != nil {
+		return nil, fmt.Errorf("keeper: %w", err)
+	}
+	k := &Keeper{
+		cfg: cfg, nc: nc, js: js, leader: leader,
+		latency: newLatency(), bounds: newBounds(), late: newLate(), shards: make(map[int]*shard),
+	}
 	k.owner = shards.New(shards.Config{
 		Conn: nc, JetStream: js, Group: subjects.KeeperGroup, Member: cfg.Member, Holder: cfg.Holder, Ownership: cfg.Ownership,
 		Logger: cfg.Logger, Registerer: cfg.Registerer,

@@ -16,18 +16,18 @@ import (
 
 // readRecords reads what earlier keepers of the shard have written. A record that
 // cannot be read is as good as lost, and repaired like one.
-func readRecords(ctx context.Context, js jetstream.JetStream, names subjects.Names, shard int, log *slog.Logger) (machine.Records, error) {
+func readRecords(ctx context.Context, w *writer, log *slog.Logger) (machine.Records, error) {
 	r := machine.Records{
 		Edges: make(map[string]*wire.EdgeRecord), Users: make(map[string]*wire.UserRecord), Views: make(map[string]*wire.View),
 	}
-	for _, bucket := range []string{names.LeasesBucket(shard), names.ViewsBucket(shard)} {
-		err := feed.All(ctx, js, subjects.KVStream(bucket), func(m feed.Msg) error {
+	for _, b := range []bucket{w.leases, w.views} {
+		err := feed.All(ctx, w.js, subjects.KVStream(b.name), b.fence, func(m feed.Msg) error {
 			if subjects.KVGone(m.Header) {
 				return nil
 			}
-			key := subjects.KVKey(bucket, m.Subject)
+			key := subjects.KVKey(b.name, m.Subject)
 			if err := addRecord(&r, key, m.Data); err != nil {
-				log.Warn("record cannot be read", "bucket", bucket, "key", key, "err", err)
+				log.Warn("record cannot be read", "bucket", b.name, "key", key, "err", err)
 			}
 			return nil
 		})

@@ -44,7 +44,7 @@ func newShard(k *Keeper, f fabric.Fabric, g rollcall.Grant) *shard {
 		log:     k.cfg.Logger.With("shard", g.Shard, "generation", g.Generation),
 		machine: machine.New(f.Params, g.Shard),
 	}
-	s.writer = &writer{js: k.js, names: f.Names, shard: g.Shard, params: f.Params}
+	s.writer = &writer{js: k.js, leader: k.leader, names: f.Names, shard: g.Shard, params: f.Params}
 	s.ticker = newTicker(k.js, f, g)
 	return s
 }
@@ -54,7 +54,7 @@ func (s *shard) run(ctx context.Context) error {
 	if err := s.writer.takeOver(ctx, s.grant, s.keeper.cfg.Holder); err != nil {
 		return err
 	}
-	records, err := readRecords(ctx, s.keeper.js, s.fabric.Names, s.grant.Shard, s.log)
+	records, err := readRecords(ctx, s.writer, s.log)
 	if err != nil {
 		return err
 	}

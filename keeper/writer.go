@@ -30,6 +30,7 @@ const (
 // write no more.
 type writer struct {
 	js     jetstream.JetStream
+	leader nats.JetStreamContext // reads where the newer API would let a follower answer, which may lag
 	names  subjects.Names
 	shard  int
 	params rollcall.Params
@@ -44,6 +45,7 @@ type bucket struct {
 	name  string
 	fence uint64 // revision of the owner record
 	last  uint64 // the last revision that was acknowledged
+	batch bool   // what is written together must be one batch
 }
 
 // takeOver changes the owner records of both buckets.
@@ -58,7 +60,11 @@ func (w *writer) takeOver(ctx context.Context, g rollcall.Grant, holder string) 
 		if err != nil {
 			return fmt.Errorf("keeper: %w", err)
 		}
-		*target.bucket = bucket{target.name, fence, fence}
+		batch, err := fabric.Batched(ctx, w.js, target.name)
+		if err != nil {
+			return fmt.Errorf("keeper: %w", err)
+		}
+		*target.bucket = bucket{target.name, fence, fence, batch}
 	}
 	w.viewsRevision = w.views.fence
 	w.verified = w.session()
@@ -97,9 +103,9 @@ func (w *writer) verify(ctx context.Context) error {
 		}
 		// Policies are written there too, and may have taken the place of what was
 		// lost. The last view written stays until the same user changes again.
-		m, err := stream.GetMsg(ctx, b.last)
+		m, err := w.leader.GetMsg(stream.CachedInfo().Config.Name, b.last, nats.Context(ctx))
 		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound), err == nil && !w.ownViews(m.Subject):
+		case errors.Is(err, nats.ErrMsgNotFound), err == nil && !w.ownViews(m.Subject):
 			return fmt.Errorf("%w: %s no longer has %d", errLost, b.name, b.last)
 		case err != nil:
 			return nil
@@ -142,6 +148,11 @@ func (w *writer) write(ctx context.Context, c machine.Changes) error {
 	for _, e := range c.Edges {
 		edges = add(edges, w.leases, subjects.KeyEdge(e.ID), e.Record, e.Record == nil)
 	}
+	for i, e := range c.Edges {
+		if failed == nil && e.Record != nil {
+			edges[i].Header = nats.Header{jetstream.MsgTTLHeader: {w.leaseTTL().String()}}
+		}
+	}
 	if failed != nil {
 		return failed
 	}
@@ -153,7 +164,7 @@ func (w *writer) write(ctx context.Context, c machine.Changes) error {
 	if _, err := w.publish(ctx, &w.leases, users); err != nil {
 		return err
 	}
-	_, err = w.publish(ctx, &w.leases, edges, jetstream.WithMsgTTL(w.leaseTTL()))
+	_, err = w.publish(ctx, &w.leases, edges)
 	return err
 }
 
@@ -186,14 +197,17 @@ func recordMsg(b bucket, key string, record proto.Message, gone bool) (*nats.Msg
 
 // publish writes msgs under the bucket's fence and returns the last revision. What
 // is not acknowledged is written again until it is.
-func (w *writer) publish(ctx context.Context, b *bucket, msgs []*nats.Msg, opts ...jetstream.PublishOpt) (last uint64, err error) {
-	opts = append(opts, fabric.Fence(b.name, b.fence), jetstream.WithStallWait(ackTimeout))
+func (w *writer) publish(ctx context.Context, b *bucket, msgs []*nats.Msg) (last uint64, err error) {
 	for pause := 50 * time.Millisecond; len(msgs) > 0; pause = min(2*pause, time.Second) {
 		var revision uint64
 		if err = w.verify(ctx); err != nil {
 			return last, err
 		}
-		revision, msgs, err = w.attempt(ctx, b, msgs, opts)
+		if b.batch {
+			revision, msgs, err = w.attemptBatches(ctx, b, msgs)
+		} else {
+			revision, msgs, err = w.attempt(ctx, b, msgs)
+		}
 		last = max(last, revision)
 		if err != nil {
 			return last, err
@@ -206,12 +220,12 @@ func (w *writer) publish(ctx context.Context, b *bucket, msgs []*nats.Msg, opts 
 }
 
 // attempt publishes all and returns those that were not acknowledged.
-func (w *writer) attempt(ctx context.Context, b *bucket, msgs []*nats.Msg, opts []jetstream.PublishOpt) (last uint64, again []*nats.Msg, err error) {
-	futures, known := make([]jetstream.PubAckFuture, len(msgs)), b.last
+func (w *writer) attempt(ctx context.Context, b *bucket, msgs []*nats.Msg) (last uint64, again []*nats.Msg, err error) {
+	futures, known, busy := make([]jetstream.PubAckFuture, len(msgs)), b.last, false
 	for i, msg := range msgs {
 		// The publisher adds headers to the message it is given.
 		copied := &nats.Msg{Subject: msg.Subject, Data: msg.Data, Header: cloneHeader(msg.Header)}
-		if futures[i], err = w.js.PublishMsgAsync(copied, opts...); err != nil {
+		if futures[i], err = w.js.PublishMsgAsync(copied, fabric.Fence(b.name, b.fence), jetstream.WithStallWait(ackTimeout)); err != nil {
 			futures[i] = nil
 		}
 	}
@@ -222,21 +236,63 @@ func (w *writer) attempt(ctx context.Context, b *bucket, msgs []*nats.Msg, opts 
 		}
 		select {
 		case ack := <-future.Ok():
-			if ack.Sequence <= known {
-				return last, nil, fmt.Errorf("%w: %s goes on at %d and had %d", errLost, b.name, ack.Sequence, known)
+			if err := b.acknowledge(known, ack.Sequence, 1); err != nil {
+				return last, nil, err
 			}
 			last = max(last, ack.Sequence)
-			b.last = max(b.last, last)
 		case err := <-future.Err():
 			if fabric.Fenced(err) {
-				return last, nil, fmt.Errorf("keeper: writing %s: %w", msgs[i].Subject, rollcall.ErrNotOwner)
+				return last, nil, lost(msgs[i], err)
 			}
+			busy = busy || fabric.Busy(err)
 			again = append(again, msgs[i])
 		case <-ctx.Done():
 			return last, nil, ctx.Err()
 		}
 	}
+	if busy { // it has been replicated since the takeover
+		if batch, err := fabric.Batched(ctx, w.js, b.name); err == nil {
+			b.batch = batch
+		}
+	}
 	return last, again, nil
+}
+
+// attemptBatches does the same with a bucket that takes one batch after the other.
+func (w *writer) attemptBatches(ctx context.Context, b *bucket, msgs []*nats.Msg) (last uint64, again []*nats.Msg, err error) {
+	for len(msgs) > 0 {
+		n := fabric.BatchOf(msgs)
+		writing, cancel := context.WithTimeout(ctx, ackTimeout)
+		revision, err := fabric.Batch(writing, w.js, b.name, b.fence, msgs[:n])
+		cancel()
+		switch {
+		case fabric.Fenced(err):
+			return last, nil, lost(msgs[0], err)
+		case ctx.Err() != nil:
+			return last, nil, ctx.Err()
+		case err != nil:
+			return last, msgs, nil
+		}
+		if err := b.acknowledge(b.last, revision, n); err != nil {
+			return last, nil, err
+		}
+		last, msgs = revision, msgs[n:]
+	}
+	return last, nil, nil
+}
+
+func lost(msg *nats.Msg, err error) error {
+	return fmt.Errorf("keeper: writing %s: %w: %w", msg.Subject, rollcall.ErrNotOwner, err)
+}
+
+// acknowledge takes note that n messages are stored, the last of them under this revision,
+// behind all that was known to be.
+func (b *bucket) acknowledge(known, revision uint64, n int) error {
+	if first := revision + 1 - uint64(n); first <= known {
+		return fmt.Errorf("%w: %s goes on at %d and had %d", errLost, b.name, first, known)
+	}
+	b.last = max(b.last, revision)
+	return nil
 }
 
 func cloneHeader(h nats.Header) nats.Header {

@@ -187,7 +187,7 @@ func (sc *scene) wantOrder() {
 func (sc *scene) written(shard int) (all []*wire.OwnerRecord) {
 	sc.t.Helper()
 	bucket := sc.fabric.ViewsBucket(shard)
-	err := feed.All(sc.t.Context(), sc.js, subjects.KVStream(bucket), func(m feed.Msg) error {
+	err := feed.All(sc.t.Context(), sc.js, subjects.KVStream(bucket), 0, func(m feed.Msg) error {
 		if subjects.KVKey(bucket, m.Subject) == subjects.KeyOwner {
 			return nil
 		}

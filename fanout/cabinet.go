@@ -19,12 +19,13 @@ import (
 // read, whoever owns the shard.
 type cabinet struct {
 	js     jetstream.JetStream
+	leader nats.JetStreamContext // reads where the newer API would let a follower answer, which may lag
 	bucket string
 	shard  int
 }
 
 func (f *Fanout) cabinet(shard int) cabinet {
-	return cabinet{f.js, f.fabric.ViewsBucket(shard), shard}
+	return cabinet{f.js, f.leader, f.fabric.ViewsBucket(shard), shard}
 }
 
 // policy is nil for a user without one. The revision is what a write must expect, also
@@ -53,13 +54,9 @@ func (c cabinet) groups(ctx context.Context, user string) (groups []string, revi
 
 // get reads one record; data is nil if there is none.
 func (c cabinet) get(ctx context.Context, key string) (data []byte, revision uint64, err error) {
-	stream, err := c.js.Stream(ctx, subjects.KVStream(c.bucket))
-	if err != nil {
-		return nil, 0, err
-	}
-	m, err := stream.GetLastMsgForSubject(ctx, subjects.KVSubject(c.bucket, key))
+	m, err := c.leader.GetLastMsg(subjects.KVStream(c.bucket), subjects.KVSubject(c.bucket, key), nats.Context(ctx))
 	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
+	case errors.Is(err, nats.ErrMsgNotFound):
 		return nil, 0, nil
 	case err != nil:
 		return nil, 0, err

@@ -130,6 +130,7 @@ func keeperPermissions(n subjects.Names) Permissions {
 		p.Publish = append(p.Publish, streamGet(n.LogStream(shard)))
 		p.Publish = append(p.Publish, readingBucket(leases)...)
 		p.Publish = append(p.Publish, readingBucket(views)...)
+		p.Publish = append(p.Publish, streamGet(subjects.KVStream(views)))
 	}
 	p.Publish = append(p.Publish, owning(n, subjects.KeeperGroup)...)
 	return p
@@ -166,6 +167,7 @@ func fanoutPermissions(n subjects.Names) Permissions {
 			subjects.KVSubject(views, fill(subjects.KeyPolicy(id), "*")), subjects.KVSubject(views, fill(subjects.KeyGroups(id), "*")),
 			subjects.KVSubject(interest, ">"))
 		p.Publish = append(p.Publish, readingBucket(views)...)
+		p.Publish = append(p.Publish, streamGet(subjects.KVStream(views)))
 		p.Publish = append(p.Publish, readingBucket(interest)...)
 	}
 	p.Publish = append(p.Publish, owning(n, subjects.FanoutGroup)...)

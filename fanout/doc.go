@@ -63,6 +63,9 @@
 // viewer are handled one after the other and limits hold for the whole fabric. The home asks
 // the application, if one decides, has each owner do its part, and puts the answer together.
 // A change of a policy is answered when the owner of every shard concerned has read it.
+// A home that is gone is passed over at once, one that does not say within half a second that it
+// has taken the request is left aside until it is heard again; in the end whoever was asked
+// answers. A request that NATS hands to a fanout that hangs is nobody's: clients send it again.
 //
 // An answer is whole or none: while a part is missing the request is refused
 // as [subjects.CodeUnavailable], within a second and a half if an owner hangs, at once

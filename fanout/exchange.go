@@ -22,6 +22,8 @@ const (
 	// take the peer for dead.
 	partTimeout = time.Second
 	callTimeout = partTimeout + 500*time.Millisecond
+	// relayTimeout is how long a fanout may take to take over a whole request.
+	relayTimeout = 500 * time.Millisecond
 	// partWorkers is how many parts are under way at most, and partQueue how many wait.
 	partWorkers = 64
 	partQueue   = 1024
@@ -72,24 +74,54 @@ func (f *Fanout) listen(ctx context.Context, group *errgroup.Group) (stop func()
 	return stop, nil
 }
 
-// relay passes a request on to the fanout that handles those of its viewer. That one
-// answers whoever asked; if it is gone, nobody does, and the viewer asks again.
-func (f *Fanout) relay(to *peer, subject, reply string, body []byte) {
-	m := &nats.Msg{Subject: f.fabric.Relay(to.id, subject), Reply: reply, Data: body}
-	if err := f.nc.PublishMsg(m); err != nil {
-		f.cfg.Logger.Debug("request not relayed", "err", err)
+// passOn has a request handled by its home. A peer that does not take it is left aside, and
+// the next one is its home, in the end this fanout itself.
+func (f *Fanout) passOn(ctx context.Context, c call) {
+	for ctx.Err() == nil {
+		home := f.homeOf(c.id)
+		if home == nil {
+			f.take(c)
+			return
+		}
+		err := f.relay(ctx, home.id, c)
+		if err == nil {
+			f.metrics.calls.WithLabelValues("ok").Inc()
+			return
+		}
+		f.unanswered(home.id, err)
 	}
+}
+
+// relay returns when the peer has taken the request: it answers whoever asked. Should it
+// hang after that nobody does, and the viewer asks again.
+func (f *Fanout) relay(ctx context.Context, to string, c call) error {
+	ctx, cancel := context.WithTimeout(ctx, relayTimeout)
+	defer cancel()
+	_, err := f.nc.RequestMsgWithContext(ctx, &nats.Msg{
+		Subject: f.fabric.Relay(to, c.received), Header: nats.Header{subjects.HeaderAnswerTo: {c.reply}}, Data: c.body,
+	})
+	return err
 }
 
 // takeRelayed takes a request that a peer was sent. It is not passed on again, even if the
 // peers do not agree where it belongs.
 func (f *Fanout) takeRelayed(e endpoint, m *nats.Msg) {
 	id, err := f.fabric.ParseRequest(m.Subject)
-	if err != nil {
+	answerTo := m.Header.Get(subjects.HeaderAnswerTo)
+	if err != nil || answerTo == "" {
 		f.metrics.malformed.Inc() // the peer would have refused it
 		return
 	}
-	f.take(e, id, m.Reply, m.Data)
+	f.take(call{e, id, m.Subject, answerTo, m.Data})
+	if err := m.Respond(nil); err != nil {
+		f.cfg.Logger.Debug("peer not told that its request was taken", "err", err)
+	}
+}
+
+// unanswered leaves a peer aside that was asked for something.
+func (f *Fanout) unanswered(peer string, err error) {
+	f.metrics.calls.WithLabelValues("unanswered").Inc()
+	f.mistrust(peer, err)
 }
 
 // call has a peer do its part of a job.
@@ -105,8 +137,7 @@ func (f *Fanout) call(ctx context.Context, j job, e errand) (outcome, error) {
 	defer cancel()
 	m, err := f.nc.RequestWithContext(ctx, f.fabric.Peer(e.to), data)
 	if err != nil {
-		f.metrics.calls.WithLabelValues("unanswered").Inc()
-		f.mistrust(e.to, err)
+		f.unanswered(e.to, err)
 		return outcome{}, unavailable()
 	}
 	o, err := readOutcome(m.Data)
@@ -115,7 +146,6 @@ func (f *Fanout) call(ctx context.Context, j job, e errand) (outcome, error) {
 		f.askPeers()
 		return outcome{}, err
 	}
-	f.metrics.calls.WithLabelValues("ok").Inc()
 	return o, nil
 }
 

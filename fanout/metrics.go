@@ -58,7 +58,7 @@ func newMetrics(r prometheus.Registerer, shards func() []*shard) (*metrics, erro
 		peers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: space, Subsystem: system, Name: "peers", Help: "Other fanouts of the fabric that this one knows of.",
 		}),
-		calls: vector("peer_calls_total", "Parts of requests that other fanouts were asked to do, by result.", "result"),
+		calls: vector("peer_calls_total", "Requests, and parts of them, that other fanouts were asked to do, by result.", "result"),
 		latency: newLatencies(prometheus.BuildFQName(space, system, "delivery_seconds"),
 			"From the keeper's observation of a change to its publication.",
 			5*time.Millisecond, 10*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond,

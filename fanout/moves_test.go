@@ -55,7 +55,17 @@ func newPair(t *testing.T, cfg fanout.Config) *pair {
 func (p *pair) ask(fanout int, subject string, body []byte) (code subjects.Code, reply subjects.Reply, took time.Duration) {
 	p.s.T.Helper()
 	began := time.Now()
-	m, err := p.nc.Request(p.s.Fabric.Relay(p.ids[fanout], subject), body, 10*time.Second)
+	inbox := p.nc.NewInbox()
+	answer, err := p.nc.SubscribeSync(inbox)
+	if err != nil {
+		p.s.T.Fatal(err)
+	}
+	defer answer.Unsubscribe()
+	relayed := &nats.Msg{Subject: p.s.Fabric.Relay(p.ids[fanout], subject), Header: nats.Header{subjects.HeaderAnswerTo: {inbox}}, Data: body}
+	if err := p.nc.PublishMsg(relayed); err != nil {
+		p.s.T.Fatal(err)
+	}
+	m, err := answer.NextMsg(10 * time.Second)
 	if err != nil {
 		p.s.T.Fatalf("fanout %d does not answer: %v", fanout, err)
 	}

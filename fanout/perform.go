@@ -27,7 +27,7 @@ func (f *Fanout) perform(ctx context.Context, j job, shares []share) (outcome, e
 		defer cancel()
 		return outcome{}, await(ctx, shares)
 	}
-	turn := f.turns[f.deskOf(j.id)]
+	turn := f.turns[f.placeOf(j.id)]
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()

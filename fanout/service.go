@@ -33,14 +33,16 @@ const (
 // A call is a request that waits at a desk.
 type call struct {
 	endpoint
-	id    string // of the viewer, or of the user whose policy it is
-	reply string // where the answer goes
-	body  []byte
+	id       string // of the viewer, or of the user whose policy it is
+	received string // the subject on which NATS delivered it
+	reply    string // where the answer goes
+	body     []byte
 }
 
-// A desk works through the requests of its share of viewers and users.
+// A desk works through the requests of its share of viewers and users, and passes those on
+// that another fanout handles.
 type desk struct {
-	queue chan call
+	queue, away chan call
 	limits
 }
 
@@ -51,9 +53,10 @@ const serviceVersion = "1.0.0"
 // service sooner.
 func (f *Fanout) answer(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	for range desks {
-		d := &desk{queue: make(chan call, deskQueue), limits: newLimits(f.cfg.RequestRate, f.cfg.RequestBurst)}
+		d := &desk{queue: make(chan call, deskQueue), away: make(chan call, deskQueue), limits: newLimits(f.cfg.RequestRate, f.cfg.RequestBurst)}
 		f.desks = append(f.desks, d)
-		group.Go(func() error { f.work(ctx, d); return nil })
+		group.Go(func() error { f.work(ctx, d.queue, f.handle); return nil })
+		group.Go(func() error { f.work(ctx, d.away, f.passOn); return nil })
 	}
 	service, err := micro.AddService(f.nc, micro.Config{
 		Name: f.fabric.Service(), Version: serviceVersion, Description: "Presence of users, as far as a viewer may know.",
@@ -112,45 +115,53 @@ func (f *Fanout) accept(e endpoint, subject, reply string, body []byte) {
 		f.refuse(e.label, reply, subjects.Errorf(subjects.CodeInvalidRequest, "subject: %v", err))
 		return
 	}
-	if home := f.homeOf(id); home != nil {
-		f.relay(home, subject, reply, body)
+	c := call{e, id, subject, reply, body}
+	if f.homeOf(id) != nil {
+		f.wait(f.deskOf(id).away, c)
 		return
 	}
-	f.take(e, id, reply, body)
+	f.take(c)
 }
 
-// take hands a request to its viewer's desk.
-func (f *Fanout) take(e endpoint, id, reply string, body []byte) {
-	d := f.desks[f.deskOf(id)]
-	if wait := d.take(e.allowance+id, time.Now()); wait > 0 {
-		f.refuse(e.label, reply, subjects.Errorf(subjects.CodeRateLimited, "more than %d requests a second, try again in %s",
+// take accepts a request that is handled here.
+func (f *Fanout) take(c call) {
+	d := f.deskOf(c.id)
+	if wait := d.take(c.allowance+c.id, time.Now()); wait > 0 {
+		f.refuse(c.label, c.reply, subjects.Errorf(subjects.CodeRateLimited, "more than %d requests a second, try again in %s",
 			f.cfg.RequestRate, wait.Round(10*time.Millisecond)))
 		return
 	}
+	f.wait(d.queue, c)
+}
+
+// wait has a request wait for its turn.
+func (f *Fanout) wait(queue chan<- call, c call) {
 	f.waiting.Add(1)
 	select {
-	case d.queue <- call{e, id, reply, body}:
+	case queue <- c:
 	default:
 		f.waiting.Add(-1)
-		f.refuse(e.label, reply, subjects.Errorf(subjects.CodeUnavailable, "too many requests are waiting"))
+		f.refuse(c.label, c.reply, subjects.Errorf(subjects.CodeUnavailable, "too many requests are waiting"))
 	}
 }
 
-func (f *Fanout) deskOf(id string) uint64 { return maphash.String(f.seed, id) % desks }
+func (f *Fanout) deskOf(id string) *desk { return f.desks[f.placeOf(id)] }
 
-func (f *Fanout) work(ctx context.Context, d *desk) {
+func (f *Fanout) placeOf(id string) uint64 { return maphash.String(f.seed, id) % desks }
+
+func (f *Fanout) work(ctx context.Context, queue <-chan call, do func(context.Context, call)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-d.queue:
-			f.handle(ctx, c)
+		case c := <-queue:
+			do(ctx, c)
+			f.waiting.Add(-1)
 		}
 	}
 }
 
 func (f *Fanout) handle(ctx context.Context, c call) {
-	defer f.waiting.Add(-1)
 	var data []byte
 	err := guarded(c.label, func() (err error) { data, err = c.perform(ctx, c.id, c.body); return err })
 	var refusal *subjects.Error

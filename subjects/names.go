@@ -133,6 +133,10 @@ func (n Names) Relay(fanout, request string) string {
 	return n.subject("peer", Token(fanout), strings.TrimPrefix(request, n.prefix+"."))
 }
 
+// HeaderAnswerTo says, on a relayed request, where whoever asked awaits the answer. Its reply
+// subject is for the word that it was taken.
+const HeaderAnswerTo = "Rollcall-Answer-To"
+
 // PeersAll is everything that one fanout is told by another.
 func (n Names) PeersAll() string { return n.subject("peer", ">") }
 

@@ -18,6 +18,8 @@ type Reducer struct {
 	targets map[string]*entry // what is asked for
 	offline string            // why nothing is known at all
 	touched map[string]bool
+	// takeovers counts the new owners of shards that messages told of.
+	takeovers int
 }
 
 // An entry is what is known of one target.
@@ -82,6 +84,9 @@ func (r *Reducer) Message(m subjects.Message, now time.Time) {
 	s := r.shard(m.Shard)
 	if m.Generation < s.generation {
 		return // from an owner that has lost the shard
+	}
+	if m.Generation > s.generation {
+		r.takeovers++
 	}
 	if s.message(m) {
 		r.touchShard(m.Shard)

@@ -239,13 +239,39 @@ func (c *Client) ask(ctx context.Context, op subjects.Op, targets func() []strin
 			return subjects.Reply{}, fmt.Errorf("viewer: %s: %w", op, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
-	defer cancel()
-	m, err := c.nc.RequestWithContext(ctx, c.names.Request(op, c.cfg.Viewer), body)
+	m, err := c.request(ctx, c.names.Request(op, c.cfg.Viewer), body)
 	if err != nil {
 		return subjects.Reply{}, fmt.Errorf("viewer: %s: %w", op, err)
 	}
 	return decodeAnswer(m)
+}
+
+// tries is how often a request is sent in the first half of its timeout. NATS may hand it to a
+// fanout that hangs, and the next time to another one.
+const tries = 5
+
+// request returns what comes first of any of the tries.
+func (c *Client) request(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	type answer struct {
+		m   *nats.Msg
+		err error
+	}
+	answers := make(chan answer, tries)
+	for range tries {
+		go func() {
+			m, err := c.nc.RequestWithContext(ctx, subject, body)
+			answers <- answer{m, err}
+		}()
+		select {
+		case a := <-answers:
+			return a.m, a.err
+		case <-time.After(c.cfg.Timeout / tries / 2):
+		}
+	}
+	a := <-answers
+	return a.m, a.err
 }
 
 func decodeAnswer(m *nats.Msg) (subjects.Reply, error) {

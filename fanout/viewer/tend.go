@@ -22,6 +22,7 @@ type tender struct {
 	resyncAt  time.Time // zero for never
 	whole     bool      // the next resync is of everything
 	attempt   int       // resyncs that failed in a row
+	takeovers int       // that were heard of
 	trouble   trouble
 }
 
@@ -57,8 +58,11 @@ func (t *tender) work(ctx context.Context) {
 	if !t.checkConnection(now) {
 		return
 	}
-	if t.lost(now) && t.resyncAt.IsZero() {
-		t.resyncAt = now.Add(rand.N(t.cfg.Spread + 1))
+	takenOver := t.takenOver()
+	if t.lost(now) && (takenOver || t.resyncAt.IsZero()) {
+		if at := now.Add(rand.N(t.cfg.Spread + 1)); t.resyncAt.IsZero() || at.Before(t.resyncAt) {
+			t.resyncAt = at
+		}
 	}
 	switch {
 	case !t.resyncAt.IsZero() && !now.Before(t.resyncAt):
@@ -104,6 +108,16 @@ func (t *tender) lost(now time.Time) bool {
 		t.abandoned, t.whole = false, true
 	}
 	return t.whole || len(t.reducer.Lost(now)) > 0
+}
+
+// takenOver says that a shard has got a new owner. Whom the one before has refused or not
+// answered need not wait any longer.
+func (t *tender) takenOver() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.takeovers
+	t.takeovers = t.reducer.takeovers
+	return t.takeovers > before
 }
 
 // next is when work has something to do if nothing happens.

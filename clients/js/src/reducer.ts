@@ -76,6 +76,12 @@ export class Reducer {
   /** Why nothing is known at all. */
   #offline = "";
   readonly #touched = new Set<string>();
+  #takeovers = 0;
+
+  /** How many new owners of shards messages have told of. */
+  get takeovers(): number {
+    return this.#takeovers;
+  }
 
   /** Adds targets and returns those that are new. */
   want(targets: Iterable<string>): string[] {
@@ -109,6 +115,7 @@ export class Reducer {
   message(m: Message, now: number): void {
     const s = this.#shard(m.shard);
     if (m.generation < s.generation) return; // from an owner that has lost the shard
+    if (m.generation > s.generation) this.#takeovers++;
     if (s.message(m)) this.#touchShard(m.shard);
     for (const v of m.changes) {
       const e = this.#targets.get(v.target);

@@ -3,7 +3,13 @@ import { ERROR_CODE_HEADER, ERROR_HEADER, type Op, type Reply } from "./contract
 import { decodeReply } from "./decode.js";
 import { RollcallError, isNatsError, type ErrorCode } from "./errors.js";
 import type { Link } from "./link.js";
-import { unlessAborted } from "./time.js";
+import { pause, unlessAborted } from "./time.js";
+
+/**
+ * How often a request is sent in the first half of its timeout. NATS may hand it to a
+ * fanout that hangs, and the next time to another one.
+ */
+const TRIES = 5;
 
 const nothing: Reply = { shards: [] };
 
@@ -23,7 +29,7 @@ export class Requests {
   }
 
   refresh(signal: AbortSignal): Promise<Reply> {
-    return this.#inTurn(signal, () => this.#send("refresh", ""));
+    return this.#inTurn(signal, (turn) => this.#send("refresh", "", turn));
   }
 
   /**
@@ -31,25 +37,37 @@ export class Requests {
    * is nothing to ask any more.
    */
   ask(op: Exclude<Op, "refresh">, targets: () => readonly string[], signal: AbortSignal): Promise<Reply> {
-    return this.#inTurn(signal, () => {
+    return this.#inTurn(signal, (turn) => {
       const names = targets();
-      return names.length === 0 ? Promise.resolve(nothing) : this.#send(op, JSON.stringify({ targets: names }));
+      return names.length === 0 ? Promise.resolve(nothing) : this.#send(op, JSON.stringify({ targets: names }), turn);
     });
   }
 
   /** Waits for its turn; the turn ends with the signal, and when the connection is lost. */
-  #inTurn(signal: AbortSignal, send: () => Promise<Reply>): Promise<Reply> {
+  #inTurn(signal: AbortSignal, send: (turn: AbortSignal) => Promise<Reply>): Promise<Reply> {
     const mine = this.#last.then(async () => {
       const either = AbortSignal.any([signal, this.#link.down]);
       either.throwIfAborted();
-      return unlessAborted(send(), either);
+      return unlessAborted(send(either), either);
     });
     this.#last = mine.catch(() => {});
     return unlessAborted(mine, signal);
   }
 
-  async #send(op: Op, body: string): Promise<Reply> {
-    return decodeReply(await request(this.#nc, this.#subject(op), body, this.#timeout));
+  /** Decodes what comes first of any of the tries. */
+  async #send(op: Op, body: string, turn: AbortSignal): Promise<Reply> {
+    const answered = new AbortController();
+    const over = AbortSignal.any([turn, answered.signal]);
+    const tries = Array.from({ length: TRIES }, async (_, n) => {
+      const after = (n * this.#timeout) / TRIES / 2;
+      if (n > 0) await pause(after, over);
+      return request(this.#nc, this.#subject(op), body, this.#timeout - after);
+    });
+    try {
+      return decodeReply(await Promise.race(tries));
+    } finally {
+      answered.abort();
+    }
   }
 }
 

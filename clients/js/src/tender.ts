@@ -30,6 +30,7 @@ export class Tender {
   #whole = false;
   /** Resyncs that failed in a row. */
   #attempt = 0;
+  #takeovers = 0;
   readonly #trouble = new Trouble();
 
   constructor(session: Session) {
@@ -49,7 +50,10 @@ export class Tender {
   async #work(): Promise<void> {
     const at = now();
     if (!this.#checkConnection(at)) return;
-    if (this.#lost(at)) this.#resyncAt ??= at + upTo(this.#session.settings.spread);
+    const takenOver = this.#takenOver();
+    if (this.#lost(at) && (takenOver || this.#resyncAt === undefined)) {
+      this.#resyncAt = Math.min(at + upTo(this.#session.settings.spread), this.#resyncAt ?? Infinity);
+    }
     if (this.#resyncAt !== undefined && at >= this.#resyncAt) await this.#resync();
     else if (at >= this.#refreshAt) await this.#refresh();
   }
@@ -84,6 +88,16 @@ export class Tender {
       this.#whole = true;
     }
     return this.#whole || this.#session.reducer.lost(at).size > 0;
+  }
+
+  /**
+   * Says that a shard has got a new owner. Whom the one before has refused or not
+   * answered need not wait any longer.
+   */
+  #takenOver(): boolean {
+    const before = this.#takeovers;
+    this.#takeovers = this.#session.reducer.takeovers;
+    return this.#takeovers > before;
   }
 
   /** When there is something to do if nothing happens. */

@@ -55,10 +55,23 @@ export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal)
   }
 }
 
+/** Calls back after `ms`, unless the function that it returns is called before. */
+export type After = (ms: number, due: () => void) => () => void;
+
+export const after: After = (ms, due) => {
+  const timer = setTimeout(due, ms);
+  return () => clearTimeout(timer);
+};
+
 /** An alarm wakes its one sleeper; rung while it is awake, it wakes at once. */
 export class Alarm {
+  readonly #after: After;
   #rung = false;
   #wake: (() => void) | undefined;
+
+  constructor(timers: After = after) {
+    this.#after = timers;
+  }
 
   ring(): void {
     this.#rung = true;
@@ -69,9 +82,9 @@ export class Alarm {
   async sleep(ms: number): Promise<void> {
     if (!this.#rung) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, Math.max(ms, 0));
+        const cancel = this.#after(Math.max(ms, 0), resolve);
         this.#wake = () => {
-          clearTimeout(timer);
+          cancel();
           resolve();
         };
       });

@@ -1,0 +1,303 @@
+import { Alarm, unlessAborted } from "../time.js";
+import { DeviceError, deviceError } from "./errors.js";
+import type { Host } from "./host.js";
+import { HttpLine } from "./http.js";
+import type { Line } from "./line.js";
+import type { DeviceSettings } from "./options.js";
+import { PATH, answer, opened, paths, type DeviceState } from "./protocol.js";
+import { passing, recovery } from "./recovery.js";
+import { Registration } from "./registration.js";
+import { SocketLine } from "./socket.js";
+import type { Phase } from "./status.js";
+
+/** How long, in ms, to sleep at most, to notice that the machine slept longer. */
+const NAP = 5_000;
+
+/** How long, in ms, a change for the worse must last, so that going from tab to tab is none. */
+const SETTLED = 300;
+
+/** How long, in ms, no WebSocket is tried after one failed where HTTP works. */
+const WITHOUT_SOCKET = 300_000;
+
+/** How long, in ms, to wait for a network that the browser says is missing. */
+const OFFLINE = 30_000;
+
+/** Over how long, in ms, those come back who come back because of an event. */
+const SPREAD = 1_000;
+
+/** How long, in ms, a goodbye may take. */
+const GOODBYE = 2_000;
+
+/** What a registrar asks of the device, and tells it. */
+export interface Subject {
+  /** What the device says of itself now, and when that changes if nothing happens. */
+  state(now: number, idleThreshold: number): DeviceState;
+  changesAt(now: number, idleThreshold: number): number;
+  deviceId(): string;
+  /** The name of the session, the same until goodbye. */
+  readonly session: string;
+  readonly phase: Phase;
+  /** The phase, or what was told, may be another now. */
+  moved(phase: Phase, error?: DeviceError): void;
+  /** A heartbeat was answered. */
+  beat(): void;
+}
+
+/** Until a gateway says better. */
+const IDLE_THRESHOLD = 300_000;
+
+/** Keeps one session at the gateway: registers, sends heartbeats and states, and comes back. */
+export class Registrar {
+  readonly #host: Host;
+  readonly #settings: DeviceSettings;
+  readonly #subject: Subject;
+  readonly #alarm: Alarm;
+  #current: Registration | undefined;
+  #token = "";
+  /** Failures since the gateway last took a heartbeat or a state. */
+  #failures = 0;
+  /** When a WebSocket may be tried again. */
+  #socketAt = 0;
+  #better: Line | undefined;
+  /** Since when the state is worse than what the gateway was told. */
+  #worseSince: number | undefined;
+  #retryAt = 0;
+
+  constructor(host: Host, settings: DeviceSettings, subject: Subject) {
+    this.#host = host;
+    this.#settings = settings;
+    this.#subject = subject;
+    this.#alarm = new Alarm(host.after);
+  }
+
+  get current(): Registration | undefined {
+    return this.#current;
+  }
+
+  get idleThreshold(): number {
+    return this.#current?.idleThreshold ?? IDLE_THRESHOLD;
+  }
+
+  /** Something may have to be told. */
+  ring(): void {
+    this.#alarm.ring();
+  }
+
+  /** Tries soon what it waits to try: somebody came back, or a network. */
+  hurry(): void {
+    this.#retryAt = Math.min(this.#retryAt, this.#host.now() + this.#host.random() * SPREAD);
+    this.#alarm.ring();
+  }
+
+  /** Sends a heartbeat, whether or not it is time: it shows what the session is worth. */
+  beatNow(): void {
+    if (this.#current) this.#current.beatAt = this.#host.now();
+    this.#alarm.ring();
+  }
+
+  /** Works until the signal ends it, and leaves the session as it is. */
+  async run(signal: AbortSignal): Promise<void> {
+    const ring = () => this.#alarm.ring();
+    signal.addEventListener("abort", ring);
+    while (!signal.aborted) {
+      try {
+        if (this.#subject.phase === "superseded") await this.#alarm.sleep(NAP);
+        else await this.#work(signal);
+      } catch (err) {
+        if (!signal.aborted) await this.#recover(deviceError(err), signal);
+      }
+    }
+    signal.removeEventListener("abort", ring);
+  }
+
+  async #work(signal: AbortSignal): Promise<void> {
+    this.#current ??= await this.#register(await this.#connect(signal), signal);
+    const { line, idleThreshold } = this.#current;
+    const now = this.#host.now();
+    if (line.fault) throw line.fault;
+    if (this.#current.dead(now)) throw new DeviceError("DEAD", "nothing was said for longer than the gateway waits");
+    if (this.#better) await this.#moveUp(this.#better, signal);
+    else if (now >= this.#current.beatAt) await this.#say("heartbeat", this.#current, signal);
+    else if (now >= this.#tellAt(this.#current, now)) await this.#say("state", this.#current, signal);
+    else {
+      this.#seekSocket(now);
+      const next = Math.min(this.#current.beatAt, this.#tellAt(this.#current, now), this.#subject.changesAt(now, idleThreshold));
+      await this.#alarm.sleep(Math.min(next - now, NAP));
+    }
+  }
+
+  /** When the gateway should hear of the state; Infinity if it knows. */
+  #tellAt({ told, idleThreshold }: Registration, now: number): number {
+    const state = this.#subject.state(now, idleThreshold);
+    if (same(state, told)) this.#worseSince = undefined;
+    else if (rank(state) < rank(told)) return (this.#worseSince ??= now) + SETTLED;
+    else return now;
+    return Infinity;
+  }
+
+  async #connect(signal: AbortSignal): Promise<Line> {
+    this.#token = await unlessAborted(this.#askToken(), signal);
+    const { transport } = this.#settings;
+    if (transport === "http" || (transport === "auto" && (!this.#host.socket || this.#host.now() < this.#socketAt))) {
+      return this.#http();
+    }
+    try {
+      return await this.#socket(signal);
+    } catch (err) {
+      if (transport === "websocket" || signal.aborted) throw err;
+      this.#settings.logger.debug("rollcall: no WebSocket, by HTTP instead:", err);
+      return this.#http();
+    }
+  }
+
+  async #askToken(): Promise<string> {
+    try {
+      return await this.#settings.token();
+    } catch (err) {
+      throw new DeviceError("NO_TOKEN", String(err), 0, { cause: err });
+    }
+  }
+
+  #http(): Line {
+    return new HttpLine(this.#host, this.#settings.address, this.#token, this.#settings.timeout);
+  }
+
+  async #socket(signal?: AbortSignal): Promise<Line> {
+    const { address, timeout } = this.#settings;
+    const connecting = SocketLine.connect(this.#host, address, this.#token, timeout, () => this.#alarm.ring());
+    if (!signal) return connecting;
+    try {
+      return await unlessAborted(connecting, signal);
+    } catch (err) {
+      connecting.then((line) => line.close(), () => {});
+      throw err;
+    }
+  }
+
+  async #register(line: Line, signal: AbortSignal): Promise<Registration> {
+    const saidAt = this.#host.now();
+    const state = this.#subject.state(saidAt, this.idleThreshold);
+    const { client } = this.#settings;
+    const request = { device: this.#subject.deviceId(), session: this.#subject.session, client, ...state };
+    try {
+      const o = opened(await unlessAborted(line.ask("open", request), signal));
+      const made = new Registration(line, o, state, saidAt, this.#host.now());
+      if (line.transport === "http") this.#socketAt = Math.max(this.#socketAt, saidAt + WITHOUT_SOCKET);
+      this.#worseSince = undefined;
+      this.#current = made;
+      this.#subject.moved("connected");
+      return made;
+    } catch (err) {
+      line.close();
+      throw err;
+    }
+  }
+
+  /** Looks for a WebSocket while the session is by HTTP. */
+  #seekSocket(now: number): void {
+    if (this.#settings.transport !== "auto" || !this.#host.socket) return;
+    if (this.#current?.line.transport !== "http" || now < this.#socketAt) return;
+    this.#socketAt = now + WITHOUT_SOCKET;
+    this.#socket().then(
+      (line) => {
+        this.#better = line;
+        this.#alarm.ring();
+      },
+      () => {}, // it stays with HTTP
+    );
+  }
+
+  /** Goes on by WebSocket: the newer session of a device takes the place of the older. */
+  async #moveUp(line: Line, signal: AbortSignal): Promise<void> {
+    this.#better = undefined;
+    await this.#register(line, signal);
+  }
+
+  async #say(op: "heartbeat" | "state", r: Registration, signal: AbortSignal): Promise<void> {
+    const saidAt = this.#host.now();
+    const state = this.#subject.state(saidAt, r.idleThreshold);
+    const seq = op === "heartbeat" ? { seq: r.next() } : {};
+    try {
+      const { nextHeartbeatInMs } = answer(await unlessAborted(r.line.ask(op, { ...r.key, ...seq, ...whole(state) }), signal));
+      r.answered(state, saidAt, this.#host.now() + nextHeartbeatInMs);
+      this.#failures = 0;
+      if (op === "heartbeat") this.#subject.beat();
+      this.#subject.moved("connected");
+    } catch (err) {
+      if (signal.aborted || r.line.fault || !(err instanceof DeviceError) || !passing(err)) throw err;
+      await this.#pause(recovery(err, this.#failures++, this.#host.random).after, signal);
+      r.beatAt = this.#host.now();
+    }
+  }
+
+  async #recover(err: DeviceError, signal: AbortSignal): Promise<void> {
+    const stale = this.#current?.stale;
+    this.drop();
+    this.#settings.logger.debug("rollcall: device:", err);
+    if (err.code === "SUPERSEDED" && !stale) {
+      await this.#pause(SETTLED, signal); // it may be by a tab that has just taken the lead
+      if (!signal.aborted) this.#subject.moved("superseded", err);
+      return;
+    }
+    const { refused, after } = recovery(err, this.#failures++, this.#host.random);
+    this.#subject.moved(refused ? "refused" : "connecting", err);
+    await this.#pause(this.#host.online() ? after : Math.max(after, OFFLINE), signal);
+  }
+
+  async #pause(ms: number, signal: AbortSignal): Promise<void> {
+    this.#retryAt = this.#host.now() + ms;
+    while (!signal.aborted) {
+      const left = this.#retryAt - this.#host.now();
+      if (left <= 0) return;
+      await this.#alarm.sleep(Math.min(left, NAP));
+    }
+  }
+
+  /** The page is stopped; what the session is worth shows when it goes on. */
+  doze(): void {
+    if (this.#current) this.#current.stale = true;
+  }
+
+  /** Forgets the session without a word: it is another tab's now, or lost. */
+  drop(): void {
+    this.#current?.line.close();
+    this.#current = undefined;
+    this.#better?.close();
+    this.#better = undefined;
+  }
+
+  /** Says goodbye and waits until the gateway has heard it, but not for long. */
+  async leave(reason: "goodbye" | "logout"): Promise<void> {
+    const r = this.#current;
+    if (!r) return;
+    const said = r.line.ask("close", { ...r.key, reason }).catch((err: unknown) => {
+      this.#settings.logger.debug("rollcall: device: goodbye:", err);
+    });
+    const late = new Alarm(this.#host.after);
+    void said.then(() => late.ring());
+    await late.sleep(GOODBYE);
+    this.drop();
+  }
+
+  /** Says goodbye from a page that is being left, which cannot wait. */
+  leaveAtOnce(): void {
+    const r = this.#current;
+    if (!r) return;
+    const body = JSON.stringify({ ...r.key, reason: "goodbye", ...(this.#token && { token: this.#token }) });
+    this.#host.beacon(this.#settings.address.http(PATH + paths.close), body);
+    this.drop();
+  }
+}
+
+function same(a: DeviceState, b: DeviceState): boolean {
+  return a.foreground === b.foreground && a.active === b.active && a.activity === b.activity;
+}
+
+/** In a heartbeat what is left out is as before, so that the end of an activity must be said. */
+function whole(state: DeviceState): DeviceState {
+  return { ...state, activity: state.activity ?? "" };
+}
+
+function rank({ foreground, active }: DeviceState): number {
+  return foreground ? (active ? 2 : 1) : 0;
+}

@@ -1,0 +1,48 @@
+import type { Line } from "./line.js";
+import type { DeviceState, Opened, SessionKey } from "./protocol.js";
+
+/** A session as the gateway has it, and what it was told. */
+export class Registration {
+  readonly line: Line;
+  readonly key: SessionKey;
+  readonly idleThreshold: number;
+  readonly interval: number;
+  /** When the next heartbeat is due. */
+  beatAt: number;
+  /** What the gateway was told last. */
+  told: DeviceState;
+  /** The page was stopped since the gateway was heard last; it may have ended the session for that. */
+  stale = false;
+  readonly #idleTimeout: number;
+  #seq = 0;
+  /** When it last said something that was answered. */
+  #heardAt: number;
+
+  constructor(line: Line, o: Opened, told: DeviceState, saidAt: number, now: number) {
+    this.line = line;
+    this.key = { sessionId: o.sessionId, sessionEpoch: o.sessionEpoch };
+    this.idleThreshold = o.idleThresholdMs;
+    this.interval = o.heartbeatIntervalMs;
+    this.#idleTimeout = o.idleTimeoutMs;
+    this.told = told;
+    this.#heardAt = saidAt;
+    this.beatAt = now + o.nextHeartbeatInMs;
+  }
+
+  /** The number of the next heartbeat. */
+  next(): number {
+    return ++this.#seq;
+  }
+
+  answered(told: DeviceState, saidAt: number, beatAt: number): void {
+    this.told = told;
+    this.#heardAt = saidAt;
+    this.beatAt = beatAt;
+    this.stale = false;
+  }
+
+  /** The gateway must have ended it for silence. */
+  dead(now: number): boolean {
+    return now - this.#heardAt >= this.#idleTimeout;
+  }
+}

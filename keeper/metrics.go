@@ -69,6 +69,7 @@ func (k *Keeper) showBounds(p rollcall.Params) {
 // The shards that this keeper owns. Each is owned once in the whole fabric; none at all, or two for
 // longer than a takeover, is a fault.
 var (
+	fabricDesc     = prometheus.NewDesc("rollcall_keeper_fabric_shards", "Shards of the fabric, whoever owns them.", nil, nil)
 	generationDesc = prometheus.NewDesc("rollcall_keeper_shard_generation", "Generation in which this keeper owns the shard.", []string{"shard"}, nil)
 	readyDesc      = prometheus.NewDesc("rollcall_keeper_shard_ready", "1 if the log of the shard is read up to the present, 0 while it is read.", []string{"shard"}, nil)
 	appliedDesc    = prometheus.NewDesc("rollcall_keeper_shard_applied_timestamp_seconds", "Store time of the last message of the log that is applied and whose effects are written; ticks come once a sweep.", []string{"shard"}, nil)
@@ -80,6 +81,7 @@ var (
 type collector struct{ keeper *Keeper }
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- fabricDesc
 	ch <- generationDesc
 	ch <- readyDesc
 	ch <- appliedDesc
@@ -104,6 +106,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 func (c collector) collectShards(ch chan<- prometheus.Metric) {
 	c.keeper.mu.Lock()
 	defer c.keeper.mu.Unlock()
+	if c.keeper.total > 0 {
+		ch <- prometheus.MustNewConstMetric(fabricDesc, prometheus.GaugeValue, float64(c.keeper.total))
+	}
 	for number, s := range c.keeper.shards {
 		label, ready := strconv.Itoa(number), 0.0
 		if s.caughtUp.Load() {

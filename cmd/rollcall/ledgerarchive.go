@@ -89,6 +89,7 @@ func (c *ledgerArchiveCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	watch.parts.Add("archive", connected{nc})
+	watch.connection("archive", nc)
 	working, end := context.WithCancel(ctx)
 	defer end()
 	group, working := errgroup.WithContext(working)

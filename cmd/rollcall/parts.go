@@ -61,6 +61,7 @@ func (r running) run(ctx context.Context, std console, role identity.Role, start
 		return err
 	}
 	watch.parts.Add(string(role), w)
+	watch.connection(string(role), nc)
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	group, working := errgroup.WithContext(working)

@@ -136,6 +136,7 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 			return err
 		}
 		defer nc.Close()
+		watch.connection(string(role), nc)
 		conns[i] = nc
 	}
 	registry := watch.registry

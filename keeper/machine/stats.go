@@ -3,8 +3,8 @@ package machine
 // Stats counts what happened since the machine was made, except for the sizes at
 // the end, which are of now. The tags are what an operator reads of the metrics.
 type Stats struct {
-	Frames             uint64 `help:"Frames of edges."`
-	Entries            uint64 `help:"Entries in them."`
+	Frames             uint64 `help:"Frames of edges, applied."`
+	Entries            uint64 `help:"Entries in the frames of edges."`
 	Ticks              uint64 `help:"Ticks applied."`
 	Renewals           uint64 `help:"Renewals of leases."`
 	RenewedConnections uint64 `help:"Connections covered by the renewals."`

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rollcall-io/rollcall/internal/lab"
+	"github.com/rollcall-io/rollcall/internal/retry"
 )
 
 // output is a writer that a test can read while a command writes.
@@ -367,13 +368,18 @@ func TestMetricsOfUp(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, body)
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz"} {
-		if code, body := page(t, strings.Replace(url, "/metrics", path, 1)); code != http.StatusOK || body != "keeper ok\nfanout ok\nledger ok\n" {
-			t.Errorf("%s: %d %q", path, code, body)
-		}
-	}
 	for _, want := range []string{`"part":"keeper","online":0`, `"part":"fanout","streams":0`, `"part":"ledger","online_users":0`} {
 		errs.await(t, `\{"time":"[^"]+","level":"INFO","msg":"summary",`+want)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		at := strings.Replace(url, "/metrics", path, 1)
+		code, body := page(t, at)
+		for waited := true; waited && code == http.StatusServiceUnavailable; code, body = page(t, at) {
+			waited = retry.Pause(t.Context(), 10*time.Millisecond) // the ledger is still being opened
+		}
+		if code != http.StatusOK || body != "keeper ok\nfanout ok\nledger ok\n" {
+			t.Errorf("%s: %d %q", path, code, body)
+		}
 	}
 	stop()
 	if code := <-ended; code != 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/retry"
 	"github.com/rollcall-io/rollcall/subjects"
 )
@@ -33,6 +34,7 @@ func recordTTL(t Timing) time.Duration { return max(10*t.Timeout, 24*time.Hour).
 func (m *Member) beat(ctx context.Context) error {
 	reconnected := m.nc.StatusChanged(nats.CONNECTED)
 	defer m.nc.RemoveStatusListener(reconnected)
+	refusals := fabric.Refusals{Log: m.log, What: "heartbeats"}
 	for failed := 0; ; {
 		wait := m.timing.Heartbeat - time.Duration(rand.Float64()*jitter*float64(m.timing.Heartbeat))
 		if failed > 0 {
@@ -65,8 +67,9 @@ func (m *Member) beat(ctx context.Context) error {
 		}
 		if failed++; err == nil {
 			failed = 0
-		} else if ctx.Err() == nil {
-			m.log.Warn("heartbeat failed", "err", err)
+		}
+		if ctx.Err() == nil {
+			refusals.Note(err)
 		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -49,6 +51,34 @@ func (f *Fabric) ForgetHeartbeats(every time.Duration) {
 			}
 		}
 	})
+}
+
+// Fill has the server take no more than limit bytes, and others than the fabric use them up, so that
+// every write is refused. The server starts again for it. What it returns makes room.
+func (f *Fabric) Fill(limit int64) (room func()) {
+	f.T.Helper()
+	f.Server.Stop()
+	f.Server.Limit(limit)
+	f.Server.Start()
+	const name = "FILLER"
+	fill := func(ctx context.Context) error {
+		if _, err := f.JS.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{"filler"}}); err != nil {
+			return err
+		}
+		for {
+			if _, err := f.JS.Publish(ctx, "filler", make([]byte, limit/32)); err != nil {
+				return err
+			}
+		}
+	}
+	for err := fill(f.ctx); !fabric.Full(err); err = fill(f.ctx) { // the connection comes back
+		time.Sleep(time.Second)
+	}
+	return func() {
+		if err := f.JS.DeleteStream(f.ctx, name); err != nil {
+			f.T.Error(err)
+		}
+	}
 }
 
 // Load counts what is renewed and written at the store, by second.

@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/retry"
 )
 
@@ -22,6 +24,8 @@ import (
 type link struct {
 	nc  *nats.Conn
 	log *slog.Logger
+
+	refused atomic.Uint64 // attempts to reach the store that failed
 
 	mu      sync.Mutex
 	session context.Context // nil while the connection is down
@@ -127,17 +131,20 @@ const (
 // growing pauses, and at once when the connection is back. Only the end of ctx
 // and ErrReplaced stop it.
 func (l *link) persist(ctx context.Context, random *rand.Rand, what string, try func(context.Context) error) error {
+	refusals := fabric.Refusals{Log: l.log, What: what, Total: &l.refused}
 	for attempt := 0; ; attempt++ {
 		session, err := l.up(ctx)
 		if err != nil {
 			return err
 		}
-		err = limited(session, try)
-		if err == nil || errors.Is(err, ErrReplaced) {
+		switch err = limited(session, try); {
+		case err == nil:
+			refusals.Note(nil)
+			return nil
+		case errors.Is(err, ErrReplaced):
 			return err
-		}
-		if attempt == 0 && ctx.Err() == nil {
-			l.log.Warn("edge: store does not answer, trying on", "what", what, "error", err)
+		case !errors.Is(err, errAgain):
+			refusals.Note(err)
 		}
 		if session.Err() == nil {
 			retry.Pause(session, retry.Backoff(attempt, firstPause, lastPause, random.Int64N))

@@ -28,6 +28,7 @@ type Stats struct {
 	Unregistered uint64 // times a keeper said that the lease was lost
 	StoreLost    uint64 // times the log had lost what it had acknowledged
 	Malformed    uint64 // control messages that could not be read
+	Refusals     uint64 // times the store did not take or answer something; it is tried again
 }
 
 // counters are what Stats is read from.
@@ -52,6 +53,7 @@ func (n *Node) Stats() Stats {
 		Timeouts: c.timeouts.Load(), Sooner: c.soonerTimeouts.Load(), Superseded: c.superseded.Load(), PairsDropped: c.pairsDropped.Load(),
 		Frames: c.frames.Load(), FrameBytes: c.frameBytes.Load(), HistoryBytes: c.historyBytes.Load(), Entries: c.entries.Load(), Renewals: c.renewals.Load(), Resyncs: c.resyncs.Load(),
 		Unregistered: c.unregistered.Load(), StoreLost: c.storeLost.Load(), Malformed: c.malformed.Load(),
+		Refusals: n.link.refused.Load(),
 	}
 }
 
@@ -94,6 +96,7 @@ func metrics() []metric {
 		{"resyncs_total", "Rosters begun.", counter, func(s Stats) float64 { return float64(s.Resyncs) }},
 		{"unregistered_total", "Times a keeper said that the lease was lost.", counter, func(s Stats) float64 { return float64(s.Unregistered) }},
 		{"store_lost_total", "Times the log had lost what it had acknowledged.", counter, func(s Stats) float64 { return float64(s.StoreLost) }},
+		{"store_refusals_total", "Times the store did not take or answer something; it is tried again.", counter, func(s Stats) float64 { return float64(s.Refusals) }},
 		{"malformed_control_total", "Control messages that could not be read.", counter, func(s Stats) float64 { return float64(s.Malformed) }},
 	}
 }

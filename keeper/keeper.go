@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,6 +47,7 @@ type Keeper struct {
 	latency *prometheus.HistogramVec
 	bounds  *prometheus.GaugeVec
 	late    *prometheus.CounterVec
+	refused atomic.Uint64 // by the store
 
 	mu     sync.Mutex
 	total  int // shards of the fabric; 0 before it is found

@@ -76,6 +76,9 @@ var (
 	behindDesc     = prometheus.NewDesc("rollcall_keeper_shard_behind_messages", "Messages of the log that were stored and not read yet, when the last ones were read.", []string{"shard"}, nil)
 )
 
+// refusedDesc is of trouble with the store as a whole.
+var refusedDesc = prometheus.NewDesc("rollcall_keeper_store_refusals_total", "Ticks that the store did not take, and records that it had no room for; all are tried again.", nil, nil)
+
 // collector shows a keeper's [machine.Stats]: counters as they are, sizes as
 // gauges, each under its name in snake case.
 type collector struct{ keeper *Keeper }
@@ -86,11 +89,13 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- readyDesc
 	ch <- appliedDesc
 	ch <- behindDesc
+	ch <- refusedDesc
 	prometheus.DescribeByCollect(c, ch)
 }
 
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectShards(ch)
+	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(c.keeper.refused.Load()))
 	stats := reflect.ValueOf(c.keeper.Stats())
 	for i := range stats.NumField() {
 		field := stats.Type().Field(i)

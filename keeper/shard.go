@@ -44,8 +44,11 @@ func newShard(k *Keeper, f fabric.Fabric, g rollcall.Grant) *shard {
 		log:     k.cfg.Logger.With("shard", g.Shard, "generation", g.Generation),
 		machine: machine.New(f.Params, g.Shard),
 	}
-	s.writer = &writer{js: k.js, leader: k.leader, names: f.Names, shard: g.Shard, params: f.Params}
-	s.ticker = newTicker(k.js, f, g)
+	refusals := func(what string) *fabric.Refusals {
+		return &fabric.Refusals{Log: s.log, What: what, Total: &k.refused}
+	}
+	s.writer = &writer{js: k.js, leader: k.leader, names: f.Names, shard: g.Shard, params: f.Params, refusals: refusals("records")}
+	s.ticker = newTicker(k.js, f, g, refusals("ticks"))
 	return s
 }
 

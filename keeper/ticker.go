@@ -16,22 +16,23 @@ import (
 // A ticker lets time pass in the log: it appends a tick at the instant it was
 // asked for, and one sweep after the last tick in any case.
 type ticker struct {
-	js      jetstream.JetStream
-	subject string
-	tick    []byte
-	sweep   time.Duration
-	reset   chan time.Duration
-	reader  atomic.Pointer[feed.Reader]
-	turned  atomic.Int64 // when the loop turned last, Unix nanoseconds; 0 before it runs
+	js       jetstream.JetStream
+	subject  string
+	tick     []byte
+	sweep    time.Duration
+	reset    chan time.Duration
+	reader   atomic.Pointer[feed.Reader]
+	turned   atomic.Int64 // when the loop turned last, Unix nanoseconds; 0 before it runs
+	refusals *fabric.Refusals
 }
 
-func newTicker(js jetstream.JetStream, f fabric.Fabric, g rollcall.Grant) *ticker {
+func newTicker(js jetstream.JetStream, f fabric.Fabric, g rollcall.Grant, refusals *fabric.Refusals) *ticker {
 	tick, err := subjects.EncodeFrame(subjects.TickFrame(g.Generation))
 	if err != nil {
 		panic("keeper: a tick cannot be encoded: " + err.Error()) // it holds no text
 	}
 	return &ticker{
-		js: js, subject: f.Tick(g.Shard), tick: tick, sweep: f.Params.Sweep, reset: make(chan time.Duration, 1),
+		js: js, subject: f.Tick(g.Shard), tick: tick, sweep: f.Params.Sweep, reset: make(chan time.Duration, 1), refusals: refusals,
 	}
 }
 
@@ -97,6 +98,7 @@ func (t *ticker) append(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
 	defer cancel()
 	ack, err := t.js.Publish(ctx, t.subject, t.tick, jetstream.WithRetryAttempts(0))
+	t.refusals.Note(err)
 	if err != nil {
 		return 0, err
 	}

@@ -36,8 +36,9 @@ type writer struct {
 	params rollcall.Params
 
 	leases, views bucket
-	viewsRevision uint64 // of the last view written
-	verified      uint64 // the connection's reconnects when the buckets were last found whole
+	viewsRevision uint64           // of the last view written
+	verified      uint64           // the connection's reconnects when the buckets were last found whole
+	refusals      *fabric.Refusals // for want of room; others are part of an election
 }
 
 // A bucket with the fence that was taken there.
@@ -239,12 +240,14 @@ func (w *writer) attempt(ctx context.Context, b *bucket, msgs []*nats.Msg) (last
 			if err := b.acknowledge(known, ack.Sequence, 1); err != nil {
 				return last, nil, err
 			}
+			w.note(nil)
 			last = max(last, ack.Sequence)
 		case err := <-future.Err():
 			if fabric.Fenced(err) {
 				return last, nil, lost(msgs[i], err)
 			}
 			busy = busy || fabric.Busy(err)
+			w.note(err)
 			again = append(again, msgs[i])
 		case <-ctx.Done():
 			return last, nil, ctx.Err()
@@ -265,6 +268,7 @@ func (w *writer) attemptBatches(ctx context.Context, b *bucket, msgs []*nats.Msg
 		writing, cancel := context.WithTimeout(ctx, ackTimeout)
 		revision, err := fabric.Batch(writing, w.js, b.name, b.fence, msgs[:n])
 		cancel()
+		w.note(err)
 		switch {
 		case fabric.Fenced(err):
 			return last, nil, lost(msgs[0], err)
@@ -279,6 +283,13 @@ func (w *writer) attemptBatches(ctx context.Context, b *bucket, msgs []*nats.Msg
 		last, msgs = revision, msgs[n:]
 	}
 	return last, nil, nil
+}
+
+// note follows whether the store has room.
+func (w *writer) note(err error) {
+	if err == nil || fabric.Full(err) {
+		w.refusals.Note(err)
+	}
 }
 
 func lost(msg *nats.Msg, err error) error {

@@ -133,6 +133,12 @@ func TestFaults(t *testing.T) {
 		"a stream expires too soon": {harm: func(s *scene) {
 			s.change(s.Names.BeatsStream(1), func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour })
 		}, level: doctor.Problem, want: []string{"streams: stream " + "PRESENCE_BEATS_1 is configured differently"}},
+		"the store is full": {harm: func(s *scene) {
+			s.Fill(2 << 20)
+			s.At(s.Now() + 30*time.Second)
+		}, level: doctor.Problem, want: []string{
+			"storage: the store is full and refuses writes (", "keepers: no keeper", "fanouts: viewers see unknown in shard 0: keeper_silent", "fanouts: viewers see unknown",
+		}},
 		"a bucket is lost": {harm: func(s *scene) {
 			if err := s.JS.DeleteKeyValue(s.T.Context(), s.Names.InterestBucket(1)); err != nil {
 				s.T.Fatal(err)

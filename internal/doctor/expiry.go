@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
@@ -28,7 +29,7 @@ const (
 func (e *examination) expiry(ctx context.Context) (findings []Finding) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	buckets, slowest := 0, time.Duration(0)
+	buckets, slowest, full := 0, time.Duration(0), error(nil)
 	for _, s := range e.infos {
 		if !s.expires {
 			continue
@@ -38,13 +39,20 @@ func (e *examination) expiry(ctx context.Context) (findings []Finding) {
 			took, err := e.canary(ctx, s.bucket)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
+			switch {
+			case fabric.Full(err):
+				full = err
+			case err != nil:
 				findings = append(findings, finding("expiry", Problem, "bucket %s: %v", s.bucket, err))
 			}
 			slowest = max(slowest, took)
 		})
 	}
 	all.Wait()
+	if full != nil { // on one server or on all
+		findings = append(findings, finding("storage", Problem, "the store is full and refuses writes (%v): nobody goes online or offline; "+
+			"make room on the servers or raise their max_file_store (docs/production.md)", full))
+	}
 	if len(findings) == 0 {
 		findings = append(findings, finding("expiry", OK, "%s end a key of %s after %s or sooner, and say so", count(buckets, "bucket"), canaryTTL, round(slowest)))
 	}

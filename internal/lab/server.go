@@ -22,6 +22,7 @@ type Server struct {
 	clock     clock
 	authority *identity.Authority // nil without identities
 	operator  *natsd.Operator
+	room      int64 // 0 without limit
 
 	mu    sync.Mutex
 	inner *natsd.Server // nil while stopped
@@ -75,11 +76,18 @@ func (s *Server) Start() {
 	if s.inner != nil {
 		return
 	}
-	inner, err := natsd.Start(natsd.Config{StoreDir: s.dir, Operator: s.operator})
+	inner, err := natsd.Start(natsd.Config{StoreDir: s.dir, Operator: s.operator, MaxStore: s.room})
 	if err != nil {
 		s.t.Fatalf("lab: %v", err)
 	}
 	s.inner = inner
+}
+
+// Limit has the server store so many bytes at most, from the next [Server.Start] on.
+func (s *Server) Limit(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room = bytes
 }
 
 // Stop ends the server, which closes every connection, and returns when all is

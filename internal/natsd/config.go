@@ -42,6 +42,9 @@ type Config struct {
 	// most this much. Zero is nats-server's default of two minutes; shorter costs
 	// throughput.
 	SyncInterval time.Duration
+	// MaxStore is how many bytes streams and buckets may take; what would go beyond is refused.
+	// Zero is nats-server's default, three quarters of what is free on the disk at the start.
+	MaxStore int64
 	// Logger takes the server's own messages; nil discards them.
 	Logger *slog.Logger
 	// PageRefused hears of every page that is not let in because of its origin, with the
@@ -60,7 +63,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.StoreDir == "" {
 		return c, fmt.Errorf("%w: no store directory", ErrConfig)
 	}
-	if c.MaxPayload < 0 || c.SyncInterval < 0 {
+	if c.MaxPayload < 0 || c.SyncInterval < 0 || c.MaxStore < 0 {
 		return c, fmt.Errorf("%w: negative limit", ErrConfig)
 	}
 	if c.MaxPayload == 0 {
@@ -99,7 +102,7 @@ func (c Config) options() (*server.Options, error) {
 // listeners are the options of a server that believes anybody.
 func (c Config) listeners() (*server.Options, error) {
 	o := &server.Options{
-		JetStream: true, StoreDir: c.StoreDir, SyncInterval: c.SyncInterval,
+		JetStream: true, StoreDir: c.StoreDir, SyncInterval: c.SyncInterval, JetStreamMaxStore: c.MaxStore,
 		MaxPayload: c.MaxPayload, NoSigs: true, DontListen: c.Listen == "",
 	}
 	var err error

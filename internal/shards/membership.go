@@ -95,6 +95,7 @@ func (m *membership) leave(ctx context.Context, member *cohort.Member) error {
 
 // join waits for a store that is away.
 func (m *membership) join(ctx, owning context.Context) (*cohort.Member, error) {
+	refusals := fabric.Refusals{Log: m.cfg.Logger, What: "joining the group " + m.cfg.Group}
 	for attempt := 0; ; attempt++ {
 		member, err := cohort.Join(ctx, m.cfg.Conn, cohort.Config{
 			Group: m.cfg.Group, ID: m.cfg.Member, Partitions: m.names.Shards(), Prefix: m.names.Prefix(), Bucket: m.cfg.Group,
@@ -104,7 +105,7 @@ func (m *membership) join(ctx, owning context.Context) (*cohort.Member, error) {
 			return member, err
 		}
 		if owning.Err() == nil {
-			m.cfg.Logger.Warn("joining the group, trying again", "group", m.cfg.Group, "err", err)
+			refusals.Note(err)
 		}
 		if !retry.Pause(owning, retry.Backoff(attempt, firstPause, lastPause, rand.Int64N)) {
 			return nil, owning.Err()

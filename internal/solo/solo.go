@@ -60,6 +60,7 @@ const (
 func (c *claim) ownShard(ctx context.Context, shard int, run func(context.Context, rollcall.Grant) error) error {
 	log := c.log.With("group", c.Group, "shard", shard)
 	var held uint64
+	var told string // the last reason that was logged as more than a trifle
 	for pause := shortest; ctx.Err() == nil; pause = min(2*pause, longest) {
 		generation, err := c.advance(ctx, shard, held)
 		if errors.Is(err, rollcall.ErrNotOwner) {
@@ -71,13 +72,19 @@ func (c *claim) ownShard(ctx context.Context, shard int, run func(context.Contex
 			started := time.Now()
 			err = run(ctx, rollcall.Grant{Shard: shard, Generation: generation})
 			if time.Since(started) > 5*longest {
-				pause = shortest
+				pause, told = shortest, ""
 			}
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		log.Warn("shard interrupted, taking it over again", "err", err, "pause", pause)
+		level := slog.LevelWarn
+		if reason := fmt.Sprint(err); reason == told {
+			level = slog.LevelDebug
+		} else {
+			told = reason
+		}
+		log.Log(ctx, level, "shard interrupted, taking it over again", "err", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + mathrand.N(pause/2)):

@@ -79,16 +79,16 @@ func newMatrix(t *testing.T) *matrix {
 func (m *matrix) decideShard(shard int) {
 	n := m.names
 	m.decide("Log LogSubjects Tick Beats BeatsSubjects Pulse",
-		decision{n.Log(shard, me), by(identity.Edge), nobody},
+		decision{n.Log(shard, me), by(identity.Edge, identity.Door), nobody},
 		decision{n.Log(shard, you), nobody, nobody},
 		decision{n.LogSubjects(shard), nobody, nobody},
 		decision{n.Tick(shard), by(identity.Keeper), nobody},
-		decision{n.Beats(shard, me), by(identity.Edge), nobody},
+		decision{n.Beats(shard, me), by(identity.Edge, identity.Door), nobody},
 		decision{n.Beats(shard, you), nobody, nobody},
 		decision{n.BeatsSubjects(shard), nobody, nobody},
 		decision{n.Pulse(shard), by(identity.Keeper), by(identity.Fanout)},
 	)
-	log := by(identity.Edge, identity.Keeper, identity.Ledger)
+	log := by(identity.Edge, identity.Door, identity.Keeper, identity.Ledger)
 	info := log
 	if shard == 0 {
 		info = append(by(identity.Fanout), log...) // which looks the fabric up there
@@ -131,10 +131,14 @@ func (m *matrix) decideWhatIsNotThere(shard int) {
 func (m *matrix) decideRequests() {
 	n := m.names
 	for _, op := range subjects.Ops {
+		anybodys := by(identity.Backend)
+		if op == subjects.OpGet { // which leaves nothing behind
+			anybodys = by(identity.Backend, identity.Door)
+		}
 		m.decide("Request Requests Service",
-			decision{n.Request(op, me), by(identity.Viewer, identity.Backend), by(identity.Fanout)},
-			decision{n.Request(op, you), by(identity.Backend), by(identity.Fanout)},
-			decision{n.Requests(op), by(identity.Backend), by(identity.Fanout)})
+			decision{n.Request(op, me), append(by(identity.Viewer), anybodys...), by(identity.Fanout)},
+			decision{n.Request(op, you), anybodys, by(identity.Fanout)},
+			decision{n.Requests(op), anybodys, by(identity.Fanout)})
 	}
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		m.decide("", decision{"$SRV." + verb, nobody, by(identity.Fanout)},
@@ -180,7 +184,7 @@ func (m *matrix) decidePolicies() {
 
 func (m *matrix) decideEdges() {
 	n := m.names
-	m.decide("EdgeControl Device", decision{n.EdgeControl(me), by(identity.Keeper), by(identity.Edge)},
+	m.decide("EdgeControl Device", decision{n.EdgeControl(me), by(identity.Keeper), by(identity.Edge, identity.Door)},
 		decision{n.EdgeControl(you), by(identity.Keeper), nobody},
 		decision{"presence.edge.*.ctl", by(identity.Keeper), nobody},
 		decision{n.Device("beat", me, phone), by(identity.Device), nobody},
@@ -264,7 +268,7 @@ func (m *matrix) decideBuckets() {
 
 func (m *matrix) decideInboxes() {
 	answer := map[identity.Role][]identity.Role{
-		identity.Viewer: by(identity.Fanout), identity.Backend: by(identity.Fanout, identity.Ledger), identity.Operator: by(identity.Fanout, identity.Ledger),
+		identity.Viewer: by(identity.Fanout), identity.Door: by(identity.Fanout), identity.Backend: by(identity.Fanout, identity.Ledger), identity.Operator: by(identity.Fanout, identity.Ledger),
 		identity.Fanout: by(identity.Backend, identity.Fanout),
 	}
 	for _, role := range identity.Roles {
@@ -399,7 +403,7 @@ func TestEverySubjectIsDecided(t *testing.T) {
 			t.Errorf("subjects.Names.%s: who may publish, who may subscribe? Decide in the matrix and in package identity.", method)
 		}
 	}
-	if len(identity.Roles) != 9 {
+	if len(identity.Roles) != 10 {
 		t.Errorf("%d roles: decide for the new one", len(identity.Roles))
 	}
 }

@@ -282,8 +282,8 @@ func TestInitOnAnotherOperatorsSystem(t *testing.T) {
 		}
 		return outcomes(out)
 	}
-	const all = 1 + 1 + 9 + 4 + 2*5 // keys, account, signing keys, cohorts, shards
-	if got := init("--shards", "2", "--dry-run"); got["would be made"] != 1+1+9+1 || len(got) != 1 {
+	const all = 1 + 1 + len(identity.Roles) + 4 + 2*5 // keys, account, signing keys, cohorts, shards
+	if got := init("--shards", "2", "--dry-run"); got["would be made"] != 1+1+len(identity.Roles)+1 || len(got) != 1 {
 		t.Errorf("dry: %v", got)
 	}
 	if _, err := os.Stat(keys); err == nil {

@@ -23,6 +23,7 @@ type tokenCmd struct {
 	Viewer   tokenViewerCmd  `cmd:"" help:"For a user who looks at others."`
 	Device   tokenDeviceCmd  `cmd:"" help:"For a device that speaks NATS."`
 	Edge     tokenProcessCmd `cmd:"" help:"For a gateway process, under its edge id."`
+	Door     tokenProcessCmd `cmd:"" help:"For a front door (rollcall gateway), under its edge id."`
 	Backend  tokenProcessCmd `cmd:"" help:"For a process of the application: policies, and any viewer's requests."`
 	Keeper   tokenProcessCmd `cmd:"" help:"For a keeper process."`
 	Fanout   tokenProcessCmd `cmd:"" help:"For a fanout process."`

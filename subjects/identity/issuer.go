@@ -103,6 +103,11 @@ func (i *Issuer) Edge(id string, ttl time.Duration) (Credential, error) {
 	return i.Mint(Edge, ttl, id)
 }
 
+// Door mints for the front door with this edge id.
+func (i *Issuer) Door(id string, ttl time.Duration) (Credential, error) {
+	return i.Mint(Door, ttl, id)
+}
+
 // Backend mints for a process of the application.
 func (i *Issuer) Backend(name string, ttl time.Duration) (Credential, error) {
 	return i.Mint(Backend, ttl, name)

@@ -38,6 +38,8 @@ func PermissionsOf(names subjects.Names, role Role) Permissions {
 		p = devicePermissions(names)
 	case Edge:
 		p = edgePermissions(names)
+	case Door:
+		p = doorPermissions(names)
 	case Backend:
 		p = backendPermissions(names)
 	case Ledger:
@@ -88,6 +90,14 @@ func edgePermissions(n subjects.Names) Permissions {
 			// The fabric's timing, the store's clock, and where the own subject stands.
 			streamInfo(n.LogStream(shard)), streamGet(n.LogStream(shard)))
 	}
+	return p
+}
+
+// doorPermissions are those of an edge that may ask, once, what a user sees of another. It
+// cannot subscribe to anybody's events.
+func doorPermissions(n subjects.Names) Permissions {
+	p := edgePermissions(n)
+	p.Publish = append(p.Publish, n.Requests(subjects.OpGet))
 	return p
 }
 
@@ -151,7 +161,7 @@ func fanoutPermissions(n subjects.Names) Permissions {
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		p.Subscribe = append(p.Subscribe, "$SRV."+verb, "$SRV."+verb+"."+n.Service(), "$SRV."+verb+"."+n.Service()+".*")
 	}
-	for _, asker := range []Role{Viewer, Backend, Operator, Fanout} {
+	for _, asker := range []Role{Viewer, Backend, Operator, Fanout, Door} {
 		p.Publish = append(p.Publish, inboxes(asker))
 	}
 	for _, op := range subjects.Ops {

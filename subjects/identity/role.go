@@ -17,6 +17,7 @@ const (
 	Viewer   Role = "viewer"   // sees what it may of others, and decides what is seen of itself
 	Device   Role = "device"   // a device that speaks NATS
 	Edge     Role = "edge"     // a gateway process
+	Door     Role = "door"     // a front door: a gateway that also asks for its users
 	Backend  Role = "backend"  // the application: policies, and any viewer's requests
 	Ledger   Role = "ledger"   // reads what edges observed
 	Keeper   Role = "keeper"   // turns it into leases and views
@@ -26,10 +27,10 @@ const (
 )
 
 // Roles lists every role.
-var Roles = [...]Role{Viewer, Device, Edge, Backend, Ledger, Keeper, Fanout, Worker, Operator}
+var Roles = [...]Role{Viewer, Device, Edge, Door, Backend, Ledger, Keeper, Fanout, Worker, Operator}
 
 // Later are the roles that the first fabrics with identities did not have.
-var Later = [...]Role{Worker}
+var Later = [...]Role{Worker, Door}
 
 // Errors of this package, wrapped with the reason.
 var (

@@ -131,6 +131,22 @@ func (c *Conn) Epoch() rollcall.Micros {
 	return c.epoch
 }
 
+// Established is the epoch, or, until that is told, the instant that it will say unless
+// the estimate of the store's clock changes before; 0 if nothing is known of that clock
+// yet.
+func (c *Conn) Established() rollcall.Micros {
+	c.home.mu.Lock()
+	defer c.home.mu.Unlock()
+	if c.epoch != 0 {
+		return c.epoch
+	}
+	at, ok := c.home.store.At(c.since)
+	if !ok {
+		return 0
+	}
+	return at
+}
+
 // Gone says whether the connection has ended.
 func (c *Conn) Gone() bool {
 	c.home.mu.Lock()

@@ -119,6 +119,24 @@ func (n *Node) finish(err error) {
 // then on it takes them whether the store can be reached or not.
 func (n *Node) Ready() <-chan struct{} { return n.ready }
 
+// Params is the timing that the node goes by; the zero value before [Node.Ready].
+func (n *Node) Params() rollcall.Params {
+	if n.running() == nil {
+		return rollcall.Params{}
+	}
+	return n.params
+}
+
+// StoreTime is the store's clock as the node estimates it; ok is false before it has
+// reached the store for the first time.
+func (n *Node) StoreTime() (now rollcall.Micros, ok bool) {
+	pipelines := n.running()
+	if pipelines == nil {
+		return 0, false
+	}
+	return pipelines[0].store.At(n.clock.now())
+}
+
 // running lists the pipelines, none before the fabric is found.
 func (n *Node) running() []*pipeline {
 	select {

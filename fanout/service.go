@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rollcall-io/rollcall/internal/limits"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/identity"
 )
@@ -43,7 +44,7 @@ type call struct {
 // that another fanout handles.
 type desk struct {
 	queue, away chan call
-	limits
+	allowances  *limits.Limits
 }
 
 // serviceVersion is the version of the viewers' contract.
@@ -53,7 +54,7 @@ const serviceVersion = "1.0.0"
 // service sooner.
 func (f *Fanout) answer(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	for range desks {
-		d := &desk{queue: make(chan call, deskQueue), away: make(chan call, deskQueue), limits: newLimits(f.cfg.RequestRate, f.cfg.RequestBurst)}
+		d := &desk{queue: make(chan call, deskQueue), away: make(chan call, deskQueue), allowances: limits.New(f.cfg.RequestRate, f.cfg.RequestBurst)}
 		f.desks = append(f.desks, d)
 		group.Go(func() error { f.work(ctx, d.queue, f.handle); return nil })
 		group.Go(func() error { f.work(ctx, d.away, f.passOn); return nil })
@@ -126,7 +127,7 @@ func (f *Fanout) accept(e endpoint, subject, reply string, body []byte) {
 // take accepts a request that is handled here.
 func (f *Fanout) take(c call) {
 	d := f.deskOf(c.id)
-	if wait := d.take(c.allowance+c.id, time.Now()); wait > 0 {
+	if wait := d.allowances.Take(c.allowance+c.id, time.Now()); wait > 0 {
 		f.refuse(c.label, c.reply, subjects.Errorf(subjects.CodeRateLimited, "more than %d requests a second, try again in %s",
 			f.cfg.RequestRate, wait.Round(10*time.Millisecond)))
 		return

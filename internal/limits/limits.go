@@ -1,4 +1,5 @@
-package fanout
+// Package limits bounds how often each of many ids may do something.
+package limits
 
 import (
 	"sync"
@@ -7,9 +8,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bounds the requests of each id. What has not asked for as long as its
-// allowance takes to fill again is forgotten.
-type limits struct {
+// Limits is an allowance for each id. What has not asked for as long as its allowance
+// takes to fill again is forgotten. It is safe for concurrent use.
+type Limits struct {
 	rate  rate.Limit
 	burst int
 
@@ -18,13 +19,13 @@ type limits struct {
 	swept    time.Time
 }
 
-func newLimits(perSecond, burst int) limits {
-	return limits{rate: rate.Limit(perSecond), burst: burst, limiters: make(map[string]*rate.Limiter)}
+// New returns allowances of so many in a second, and at once.
+func New(perSecond, burst int) *Limits {
+	return &Limits{rate: rate.Limit(perSecond), burst: burst, limiters: make(map[string]*rate.Limiter)}
 }
 
-// take takes one request off an allowance; if there is none left it returns how long
-// to wait.
-func (l *limits) take(id string, now time.Time) (wait time.Duration) {
+// Take takes one off an allowance; if there is none left it returns how long to wait.
+func (l *Limits) Take(id string, now time.Time) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
@@ -39,7 +40,7 @@ func (l *limits) take(id string, now time.Time) (wait time.Duration) {
 	return time.Duration((1 - limiter.TokensAt(now)) / float64(l.rate) * float64(time.Second))
 }
 
-func (l *limits) sweep(now time.Time) {
+func (l *Limits) sweep(now time.Time) {
 	if now.Sub(l.swept) < time.Minute {
 		return
 	}

@@ -93,7 +93,7 @@ func upSays(t *testing.T, args ...string) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
-	args = append([]string{"up", "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0"}, args...)
+	args = append([]string{"up", "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0", "--http", "127.0.0.1:0"}, args...)
 	go func() { ended <- run(ctx, args, console{out, errs}) }()
 	t.Cleanup(func() {
 		cancel()
@@ -201,14 +201,14 @@ func TestUpKeepsTheTimingUnlessAsked(t *testing.T) {
 func TestUpRefusesASecondOnTheSameData(t *testing.T) {
 	data := t.TempDir()
 	up(t, "--data", data)
-	code, _, errs := command(t, "up", "--data", data, "--listen", "127.0.0.1:0", "--websocket", "off")
+	code, _, errs := command(t, "up", "--data", data, "--listen", "127.0.0.1:0", "--websocket", "off", "--http", "off")
 	if code != exitFailed || !strings.Contains(errs, "in use") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }
 
 func TestUpRefusesTheWideWorld(t *testing.T) {
-	code, _, errs := command(t, "up", "--data", t.TempDir(), "--listen", "0.0.0.0:0")
+	code, _, errs := command(t, "up", "--data", t.TempDir(), "--listen", "0.0.0.0:0", "--http", "off")
 	if code != exitUsage || !strings.Contains(errs, "loopback") {
 		t.Errorf("%d, %s", code, errs)
 	}
@@ -353,7 +353,7 @@ func TestWatchSaysThatNobodyAnswers(t *testing.T) {
 func TestMetricsOfUp(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
-	args := []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "off", "--metrics", "127.0.0.1:0",
+	args := []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "off", "--http", "off", "--metrics", "127.0.0.1:0",
 		"--summary", "50ms", "--log-format", "json"}
 	go func() { ended <- run(ctx, args, console{out, errs}) }()
 	url := out.await(t, `metrics +(http://\S+)`)
@@ -385,7 +385,7 @@ func TestMetricsOfUp(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("up ended with %d", code)
 	}
-	if code, _, errs := command(t, "up", "--data", t.TempDir(), "--metrics", "0.0.0.0:0"); code != exitUsage || !strings.Contains(errs, "loopback") {
+	if code, _, errs := command(t, "up", "--data", t.TempDir(), "--http", "off", "--metrics", "0.0.0.0:0"); code != exitUsage || !strings.Contains(errs, "loopback") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }
@@ -427,7 +427,7 @@ func TestUpRefusedMakesNothing(t *testing.T) {
 		{"--listen 127.0.0.1:0 --websocket off --metrics " + taken.Addr().String(), exitFailed, "--metrics names another"},
 	} {
 		data := filepath.Join(t.TempDir(), "data")
-		code, out, errs := command(t, append([]string{"up", "--data", data}, strings.Fields(tc.args)...)...)
+		code, out, errs := command(t, append([]string{"up", "--data", data, "--http", "off"}, strings.Fields(tc.args)...)...)
 		if code != tc.code || out != "" || !strings.Contains(errs, tc.says) || strings.Count(errs, "\n") != 1 || strings.Contains(errs, "natsd") {
 			t.Errorf("up %s: %d, want %d; %q does not say %q", tc.args, code, tc.code, errs, tc.says)
 		}
@@ -446,7 +446,7 @@ func TestUpSaysWhichPagesMayConnect(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0", "--origin", "https://your.site"}, console{out, errs})
+		ended <- run(ctx, []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0", "--http", "127.0.0.1:0", "--origin", "https://your.site"}, console{out, errs})
 	}()
 	address := out.await(t, `ws://(\S+) \(pages of https://your\.site\)`)
 	out.await(t, `175 s until the last .*--settle(?s:.*)`+regexp.QuoteMeta(sample)+` --speed 600`)

@@ -144,7 +144,7 @@ func TestUpKeepsItsKeys(t *testing.T) {
 	if err := os.Remove(filepath.Join(data, "keys", "account.nk")); err != nil {
 		t.Fatal(err)
 	}
-	code, _, errs := command(t, "up", "--data", data, "--listen", "127.0.0.1:0", "--websocket", "off")
+	code, _, errs := command(t, "up", "--data", data, "--listen", "127.0.0.1:0", "--websocket", "off", "--http", "off")
 	if code != exitFailed || !strings.Contains(errs, "account.nk") {
 		t.Errorf("with a key missing: %d, %s", code, errs)
 	}
@@ -373,7 +373,7 @@ func TestUpWithTLS(t *testing.T) {
 	data := t.TempDir()
 	t.Setenv("ROLLCALL_KEYS", filepath.Join(data, "keys"))
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
-	args := []string{"up", "--data", data, "--listen", "0.0.0.0:0", "--websocket", "0.0.0.0:0", "--metrics", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}
+	args := []string{"up", "--data", data, "--listen", "0.0.0.0:0", "--websocket", "0.0.0.0:0", "--http", "0.0.0.0:0", "--metrics", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}
 	go func() { ended <- run(ctx, args, console{out, errs}) }()
 	says := out.await(t, `(?s).*Ctrl-C`)
 	if !strings.Contains(says, "--tls-ca") || !strings.Contains(says, "wss://") {

@@ -43,6 +43,7 @@ type cli struct {
 	Init    initCmd    `cmd:"" help:"Prepare an existing NATS system: account, streams, buckets."`
 	Keeper  keeperCmd  `cmd:"" help:"Run a keeper on an existing NATS system."`
 	Fanout  fanoutCmd  `cmd:"" help:"Run a fanout on an existing NATS system."`
+	Gateway gatewayCmd `cmd:"" help:"Take heartbeats of devices by HTTP and WebSocket."`
 	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
 	Doctor  doctorCmd  `cmd:"" help:"Examine a running fabric: what is wrong, or that all is well."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
@@ -139,7 +140,7 @@ func asked(err error) string {
 // Names of packages in front of their errors: good in a log, noise for whoever typed a
 // command. An edge is also a column of traces, where its name must stay.
 var (
-	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|keeper|fanout|cohort|bench|nats|store|report|interval|importer|archive|access|pseudonym): )+`)
+	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|door|gateway|bearer|keeper|fanout|cohort|bench|nats|store|report|interval|importer|archive|access|pseudonym): )+`)
 	edgeTwice = regexp.MustCompile(`(edge "[^"]*": )edge: `)
 )
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-io/rollcall/edge/gateway/bearer"
 	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
 	"github.com/rollcall-io/rollcall/subjects/identity"
@@ -24,6 +25,7 @@ type tokenCmd struct {
 	Device   tokenDeviceCmd  `cmd:"" help:"For a device that speaks NATS."`
 	Edge     tokenProcessCmd `cmd:"" help:"For a gateway process, under its edge id."`
 	Door     tokenProcessCmd `cmd:"" help:"For a front door (rollcall gateway), under its edge id."`
+	Gateway  tokenGatewayCmd `cmd:"" help:"For a user, or device, of a gateway: a bearer token."`
 	Backend  tokenProcessCmd `cmd:"" help:"For a process of the application: policies, and any viewer's requests."`
 	Keeper   tokenProcessCmd `cmd:"" help:"For a keeper process."`
 	Fanout   tokenProcessCmd `cmd:"" help:"For a fanout process."`
@@ -127,6 +129,40 @@ type tokenDeviceCmd struct {
 
 func (c *tokenDeviceCmd) Run(std console) error {
 	return c.mint(std, c.TTL, identity.Device, c.User, c.Device)
+}
+
+type tokenGatewayCmd struct {
+	User   string        `required:"" placeholder:"ID" help:"The user."`
+	Device string        `placeholder:"ID" help:"The only device that the token is for (default: any of the user)."`
+	TTL    time.Duration `name:"ttl" default:"1h" help:"How long it lasts (default ${default}); nothing takes it back before."`
+	keyring
+}
+
+func (c *tokenGatewayCmd) Help() string {
+	return `Prints a JWT, signed with bearer.pem of the keys, as 'rollcall gateway' and 'rollcall up' take it from a device:
+
+  curl -H "Authorization: Bearer $(rollcall token gateway --user ann)" http://127.0.0.1:8080/api/v1/users/bob/presence
+
+An application mints in its backend, with that key or with one of its own (--jwt-secret, --jwt-key, --jwks).`
+}
+
+func (c *tokenGatewayCmd) Run(std console) error {
+	if _, err := c.mustHaveKeys(); err != nil {
+		return err
+	}
+	if c.TTL <= 0 {
+		return fmt.Errorf("%w: --ttl %s", errUsage, c.TTL)
+	}
+	key, err := keydir.Bearer(cmp.Or(c.Keys, defaultKeys()))
+	if err != nil {
+		return err
+	}
+	token, err := bearer.Mint(key, c.User, c.Device, c.TTL)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	_, err = fmt.Fprintln(std.out, token)
+	return err
 }
 
 type tokenProcessCmd struct {

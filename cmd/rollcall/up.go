@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -36,9 +37,11 @@ type upCmd struct {
 	Keys      string `env:"ROLLCALL_KEYS" type:"path" placeholder:"DIR" help:"Keys of the fabric; made on the first start (default: keys in the data directory)."`
 	Listen    string `default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where NATS clients connect; loopback only without TLS (default ${default})."`
 	WebSocket string `name:"websocket" default:"127.0.0.1:4280" placeholder:"HOST:PORT" help:"Where browsers connect; loopback only without TLS (default ${default}); 'off' for none."`
+	HTTP      string `name:"http" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where devices connect, by HTTP and WebSocket; loopback only without TLS (default ${default}); 'off' for nowhere."`
+	doorway
 	listenerTLS
 	sight
-	Origin []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket, such as https://your.site; without it no page may. Repeatable."`
+	Origin []string `placeholder:"URL" help:"Origin of pages that may open the WebSocket of NATS, and come to the gateway, such as https://your.site; without it no page of another site may. Repeatable."`
 	Shards int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Prefix string   `default:"presence" help:"Prefix of the fabric's subjects."`
 	timing
@@ -85,6 +88,13 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer watch.close()
+	var site net.Listener
+	if c.HTTP != "off" {
+		if site, err = listenSite("http", c.HTTP, config.TLS); err != nil {
+			return err
+		}
+		defer site.Close()
+	}
 	authority, err := c.authority()
 	if err != nil {
 		return err
@@ -97,7 +107,7 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 		return listenable(err)
 	}
 	defer server.Shutdown()
-	return c.serve(ctx, std, server, authority, watch, params, log, parts)
+	return c.serve(ctx, std, server, authority, watch, site, params, log, parts)
 }
 
 // listenable says what helps if an address is taken.
@@ -119,12 +129,12 @@ func (c *upCmd) authority() (*identity.Authority, error) {
 
 // serve makes the fabric on the server and runs its parts, each on a connection of
 // its own with the rights of its role.
-func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, authority *identity.Authority, watch *watch, params rollcall.Params, log, parts *slog.Logger) error {
+func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, authority *identity.Authority, watch *watch, site net.Listener, params rollcall.Params, log, parts *slog.Logger) error {
 	found, err := c.make(ctx, server, authority, params)
 	if err != nil {
 		return err
 	}
-	roles := []identity.Role{identity.Keeper, identity.Fanout, identity.Ledger}
+	roles := []identity.Role{identity.Keeper, identity.Fanout, identity.Ledger, identity.Door}
 	conns := make([]*nats.Conn, len(roles))
 	for i, role := range roles {
 		options, err := as(authority.Issuer(), identity.MaxTTL, role, "up")
@@ -163,9 +173,38 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	}
 	group.Go(func() error { return part("keeper", k.Run(ctx)) })
 	group.Go(func() error { return part("fanout", f.Run(ctx)) })
+	if site != nil {
+		watch.parts.Expect("gateway")
+		summarised = append(summarised, digests["gateway"])
+		group.Go(func() error {
+			return part("gateway", c.gateway(ctx, conns[3], site, watch, parts.With("part", "gateway")))
+		})
+	}
 	watch.serve(ctx, group)
-	group.Go(func() error { return c.welcome(ctx, std, server, watch, f, found) })
+	group.Go(func() error { return c.welcome(ctx, std, server, watch, site, f, found) })
 	group.Go(func() error { summarise(ctx, log, c.Summary, registry, summarised...); return nil })
+	return group.Wait()
+}
+
+// gateway serves devices beside everything else on the HTTP listener. It does not drain:
+// when it stops, so does the fabric, and devices come back to the next one.
+func (c *upCmd) gateway(ctx context.Context, nc *nats.Conn, site net.Listener, watch *watch, log *slog.Logger) error {
+	own, err := bearerKey(c.Keys)
+	if err != nil {
+		return err
+	}
+	verifier, err := c.verifier(ctx, own, log)
+	if err != nil {
+		return err
+	}
+	front, err := c.open(nc, "up", c.Prefix, c.Origin, verifier, watch.registry, log)
+	if err != nil {
+		return err
+	}
+	watch.parts.Add("gateway", front)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return front.Run(ctx) })
+	group.Go(func() error { return serveSite(ctx, site, newSite(front.gateway), log) })
 	return group.Wait()
 }
 
@@ -284,7 +323,7 @@ func rarely(f func(string)) func(string) {
 }
 
 // welcome says, once the fabric answers, what can be done with it.
-func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, watch *watch, f *fanout.Fanout, found fabric.Fabric) error {
+func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, watch *watch, site net.Listener, f *fanout.Fanout, found fabric.Fabric) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -295,6 +334,7 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
   keys       %s
   NATS       %s
   WebSocket  %s
+  HTTP       %s
   metrics    %s
   ledger     %s
   archive    %s
@@ -302,7 +342,7 @@ func (c *upCmd) welcome(ctx context.Context, std console, server *natsd.Server, 
 
 %s
 Ctrl-C stops it; the data stays.
-`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), cmp.Or(watch.url(), "off (--metrics HOST:PORT)"), c.ledgerPlace(), c.archiveDir(found),
+`, found.Shards(), c.Data, c.Keys, server.ClientURL(), c.pages(server.WebSocketURL()), c.site(site), cmp.Or(watch.url(), "off (--metrics HOST:PORT)"), c.ledgerPlace(), c.archiveDir(found),
 		short(b.Close.Latest), short(b.HalfOpen.Latest), short(b.EdgeCrash.Latest), c.hint(server.ClientURL(), b.EdgeCrash.Latest))
 	return nil
 }
@@ -362,6 +402,14 @@ func invocation(executable string) string {
 		return "go run ./cmd/rollcall"
 	}
 	return "rollcall"
+}
+
+// site is where devices connect.
+func (c *upCmd) site(site net.Listener) string {
+	if site == nil {
+		return "off"
+	}
+	return siteURL(site, c.tls())
 }
 
 func (c *upCmd) ledgerPlace() string {

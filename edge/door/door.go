@@ -40,6 +40,7 @@ const (
 
 // Door holds the sessions of one front door. Use [New], then [Door.Run].
 type Door struct {
+	nc         *nats.Conn
 	node       *edge.Node
 	cfg        Config
 	allowances *limits.Limits
@@ -58,7 +59,7 @@ func New(nc *nats.Conn, cfg Config) (*Door, error) {
 		return nil, err
 	}
 	d := &Door{
-		cfg: cfg, allowances: limits.New(cfg.Rate, cfg.Burst),
+		nc: nc, cfg: cfg, allowances: limits.New(cfg.Rate, cfg.Burst),
 		sessions: make(map[string]*Session), guests: make(map[*edge.Conn]*Session), devices: make(map[string]int),
 	}
 	cfg.Edge.OnDead = func(c *edge.Conn) { d.ended(c, Dead) }
@@ -92,6 +93,21 @@ func (d *Door) Accepting() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return !d.closing
+}
+
+// Live is nil: a door whose node has ended is at the end of its process.
+func (d *Door) Live() error { return nil }
+
+// Readiness is nil while sessions can be opened and the store hears of them. Without the
+// store they can be opened too, but another door may be better off.
+func (d *Door) Readiness() error {
+	switch {
+	case !d.Accepting():
+		return errors.New("opens no sessions")
+	case !d.nc.IsConnected():
+		return errors.New("is not connected to NATS")
+	}
+	return nil
 }
 
 // Sessions is how many there are.

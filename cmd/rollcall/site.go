@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/rollcall-io/rollcall/edge/gateway"
+	"github.com/rollcall-io/rollcall/internal/natsd"
+)
+
+// newSite is what the HTTP listener serves: the gateway below its root.
+func newSite(g *gateway.Gateway) *http.ServeMux {
+	site := http.NewServeMux()
+	site.Handle(gateway.Root, g)
+	return site
+}
+
+// listenSite opens the HTTP listener, which other machines reach with TLS only.
+func listenSite(flag, address string, secure *natsd.TLS) (net.Listener, error) {
+	if secure == nil {
+		if _, _, err := natsd.Loopback(address); err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w; --%s names another address", err, flag)
+	}
+	if secure == nil {
+		return listener, nil
+	}
+	config, err := secure.Config()
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return tls.NewListener(listener, config), nil
+}
+
+// serveSite serves until ctx ends; then requests that run may end.
+func serveSite(ctx context.Context, listener net.Listener, site http.Handler, log *slog.Logger) error {
+	server := gateway.NewServer(site)
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // handshakes that failed, and the like
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+		defer cancel()
+		server.Shutdown(within)
+		server.Close()
+	})
+	err := server.Serve(listener)
+	if !stop() {
+		<-ended
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("HTTP: %w", err)
+	}
+	return nil
+}
+
+// siteURL is where the listener is.
+func siteURL(listener net.Listener, secure *natsd.TLS) string {
+	scheme := "http"
+	if secure != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + listener.Addr().String()
+}

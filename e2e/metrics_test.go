@@ -171,7 +171,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 				"fanout_stalls_total{reason=keeper_silent} +1", "keeper_changes_total +1", "keeper_connections -1",
 				"keeper_detection_late_total{way=close} +1", "keeper_detection_latency_seconds_count{way=close} +1",
 				"keeper_detection_latency_seconds_sum{way=close} more", "keeper_device_flips_total +1", "keeper_gaps_total more",
-				"keeper_online -1",
+				"keeper_online -1", "keeper_store_refusals_total more",
 			}},
 			{"nonsense in the log", func() { f.Publish(f.Names.Log(0, "g9"), []byte("nonsense")) }, 5 * second, []string{
 				"keeper_malformed_total +1",

@@ -107,13 +107,14 @@ func storePlans(ctx context.Context, viewer string, shares []share, plans []plan
 // stored turns a failure of the store into a refusal, and ends a shard that has
 // been taken over.
 func (sh *shard) stored(err error) error {
+	if errors.Is(err, rollcall.ErrNotOwner) {
+		sh.lose(err)
+	} else {
+		sh.refusals.Note(err)
+	}
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, rollcall.ErrNotOwner) {
-		sh.lose(err)
-	}
-	sh.log.Warn("interest not stored", "err", err)
 	return subjects.Errorf(subjects.CodeUnavailable, "the interest could not be stored, try again")
 }
 

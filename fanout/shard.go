@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall"
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/feed"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -24,6 +25,9 @@ type shard struct {
 	grant  rollcall.Grant
 	label  string
 	log    *slog.Logger
+
+	refusals fabric.Refusals // of interests
+
 	store  *store
 	bucket string // of views
 	lose   context.CancelCauseFunc
@@ -38,12 +42,14 @@ type shard struct {
 }
 
 func newShard(f *Fanout, g rollcall.Grant) *shard {
+	log := f.cfg.Logger.With("shard", g.Shard, "generation", g.Generation)
 	return &shard{
 		fanout: f, grant: g, label: strconv.Itoa(g.Shard),
-		log:    f.cfg.Logger.With("shard", g.Shard, "generation", g.Generation),
+		log:    log,
 		store:  newStore(f.js, f.fabric.InterestBucket(g.Shard), f.cfg.InterestTTL),
 		bucket: f.fabric.ViewsBucket(g.Shard),
 		wake:   make(chan struct{}, 1), asked: make(chan struct{}, 1), loaded: make(chan struct{}), progress: make(chan struct{}),
+		refusals: fabric.Refusals{Log: log, What: "interests"},
 		board: newBoard(boardConfig{
 			shard: g.Shard, generation: g.Generation,
 			address:  func(viewer string) string { return f.fabric.ViewEvents(viewer, g.Shard) },

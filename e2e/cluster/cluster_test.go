@@ -1,0 +1,255 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rollcall-io/rollcall"
+)
+
+var (
+	evidence = flag.String("evidence", "", "file for the table of figures")
+	only     = flag.String("only", "", "run only the faults whose name matches")
+)
+
+// A fault begins, holds for a while, and ends.
+type fault struct {
+	name  string
+	begin func()
+	hold  time.Duration
+	end   func()
+	// late is by how much later than usual a leave may be shown, as the design has it: the takeover, or the
+	// outage of the store and one renewal.
+	late time.Duration
+	// dead is a gateway that takes no orders meanwhile; −1 for none.
+	dead int
+}
+
+func TestCluster(t *testing.T) {
+	begin := time.Now()
+	w := newWorld(t)
+	started := time.Since(begin)
+	table := header
+	for n, f := range w.faults() {
+		if matched, err := regexp.MatchString(*only, f.name); err != nil || !matched {
+			continue
+		}
+		row := w.strike(n, f)
+		t.Log(row)
+		table += row + "\n"
+	}
+	w.audience.checkVersions()
+	takes, writes := w.owners.counts()
+	table += fmt.Sprintf("\n%d users at %d gateways, %d viewers; the buckets of keepers and fanouts were taken over %d times and written %d times;\nstarted in %s, all in %s\n",
+		users, gateways, viewers, takes, writes, started.Round(time.Second), time.Since(begin).Round(time.Second))
+	t.Logf("\n%s", table)
+	if *evidence != "" && !t.Failed() {
+		if err := os.WriteFile(*evidence, []byte(table), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const header = "fault                                held  keeper silent  unanswered  unknown (pairs, reason)           slowest leave  all right after\n"
+
+func (w *world) faults() []fault {
+	renewal := params().LongestRenewal()
+	outage := func(hold time.Duration) time.Duration { return hold + renewal + takeover }
+	nothing := func() {}
+	var victim int
+	server := func() *node { return w.servers.nodes[victim] }
+	paused, partition := 15*time.Second, 20*time.Second
+	return []fault{
+		{"nothing", nothing, 3 * time.Second, nothing, 0, -1},
+		{"a following server killed", func() { victim = w.follower(); server().kill() }, 6 * time.Second, func() { server().start(); w.whole() }, takeover, -1},
+		{"a leading server killed", func() { victim = w.leader(); server().kill() }, 8 * time.Second, func() { server().start(); w.whole() }, outage(10 * time.Second), -1},
+		{"a following server paused", func() { victim = w.follower(); server().pause() }, paused, func() { server().resume(); w.whole() }, outage(paused), -1},
+		{"a leading server paused", func() { victim = w.leader(); server().pause() }, paused, func() { server().resume(); w.whole() }, outage(paused), -1},
+		{"a leading server cut off", func() { victim = w.leader(); w.servers.cut(victim, true) }, partition, func() { w.servers.cut(victim, false); w.whole() }, outage(partition), -1},
+		{"a keeper killed", func() { w.keepers[0].kill() }, takeover, func() { w.begin(w.keepers[0]) }, takeover, -1},
+		{"a keeper paused", func() { w.keepers[1].pause() }, paused, func() { w.keepers[1].resume() }, takeover, -1},
+		{"a fanout killed", func() { w.fanouts[0].kill() }, takeover, func() { w.begin(w.fanouts[0]) }, takeover, -1},
+		{"a fanout paused", func() { w.fanouts[1].pause() }, paused, func() { w.fanouts[1].resume() }, takeover, -1},
+		{"a gateway killed, and back", func() { w.crash(0) }, 3 * time.Second, func() { w.comeBack(0) }, 0, 0},
+		{"a gateway paused", func() { w.gateways[1].pause() }, paused, func() { w.gateways[1].resume() }, 0, 1},
+		{"everything restarted in turn", w.restartAll, 0, nothing, outage(10 * time.Second), -1},
+		{"two servers stopped: no quorum", func() { w.servers.nodes[0].kill(); w.servers.nodes[1].kill() }, partition,
+			func() { w.servers.nodes[0].start(); w.servers.nodes[1].start(); w.whole() }, outage(partition + 10*time.Second), -1},
+	}
+}
+
+// strike lets a fault happen while users come and go, and holds what viewers were shown against it.
+func (w *world) strike(n int, f fault) string {
+	w.t.Helper()
+	w.t.Logf("%s: %s", time.Now().Format(time.TimeOnly), f.name)
+	began := time.Now()
+	opened := make(map[string]bool)
+	w.churn(3*n, f, opened)
+	struck := time.Now()
+	f.begin()
+	time.Sleep(min(f.hold, 2*time.Second)) // the fault's own time, no race's
+	w.churn(3*n+1, f, opened)
+	time.Sleep(max(0, f.hold-2*time.Second))
+	ended := time.Now()
+	f.end()
+	w.churn(3*n+2, f, opened)
+	w.settle(params().Bounds().Close.Latest + f.late + patience)
+	settled := time.Now()
+	sights := w.audience.since(began)
+	slowest := w.judge(f, sights, opened, began)
+	longest, pairs, reason := unknown(sights, settled)
+	told := "–"
+	if pairs > 0 {
+		told = fmt.Sprintf("%.1f s (%d, %s)", longest.Seconds(), pairs, reason)
+	}
+	return fmt.Sprintf("%-35s %4.0f s %12.1f s %9.1f s  %-33s %11.1f s %14.1f s", f.name, ended.Sub(struck).Seconds(),
+		w.pulses.longest(began, settled).Seconds(), w.answers.longest(began, settled).Seconds(), told, slowest.Seconds(), settled.Sub(ended).Seconds())
+}
+
+// Users from steady on, of each gateway, come and go in groups.
+const (
+	steady = 700
+	group  = 10
+)
+
+// churn has a group leave every gateway, and the group before it come back if it is shown as gone.
+func (w *world) churn(n int, f fault, opened map[string]bool) {
+	w.t.Helper()
+	groups := (perEdge - steady) / group
+	place := func(g, n int) (from, to int) {
+		from = g*perEdge + steady + n%groups*group
+		return from, from + group
+	}
+	for g := range w.gateways {
+		if g == f.dead {
+			continue
+		}
+		from, to := place(g, n+groups-3) // closed one fault ago
+		if w.at[from] < 0 {
+			w.open(g, from, to)
+			for u := from; u < to; u++ {
+				opened[user(u)] = true
+			}
+		}
+		if from, to = place(g, n); w.at[from] == g {
+			w.close(from, to, f.late)
+		}
+	}
+}
+
+// judge finds false offlines and late ones, and returns how long the slowest leave took.
+func (w *world) judge(f fault, sights []sight, opened map[string]bool, began time.Time) (slowest time.Duration) {
+	w.t.Helper()
+	first, online := make(map[string]time.Time), make(map[string]bool)
+	var wrong []string
+	for _, s := range sights {
+		switch {
+		case s.status == rollcall.StatusOnline:
+			online[s.target] = true
+		case s.status == rollcall.StatusOffline && first[s.target].IsZero():
+			first[s.target] = s.at
+		}
+		if s.status != rollcall.StatusOffline {
+			continue
+		}
+		n := number(s.target)
+		switch {
+		case w.at[n] >= 0 && (!opened[s.target] || online[s.target]):
+			wrong = append(wrong, fmt.Sprintf("%s is at gateway %d and was shown offline, %s after the beginning", s.target, w.at[n]+1, s.at.Sub(began)))
+		case w.at[n] < 0 && w.left[n].at.After(began) && s.at.Before(w.left[n].earliest):
+			wrong = append(wrong, fmt.Sprintf("%s was shown offline %s after it had left", s.target, s.at.Sub(w.left[n].at)))
+		}
+	}
+	for n, at := range w.at {
+		if at >= 0 || w.left[n].at.Before(began) {
+			continue
+		}
+		shown := first[user(n)]
+		slowest = max(slowest, shown.Sub(w.left[n].at))
+		if shown.After(w.left[n].latest) {
+			wrong = append(wrong, fmt.Sprintf("%s left, and was shown offline after %s, %s too late", user(n), shown.Sub(w.left[n].at), shown.Sub(w.left[n].latest)))
+		}
+	}
+	if len(wrong) > 0 {
+		w.t.Errorf("%s: %d users are shown wrongly: %s", f.name, len(wrong), strings.Join(wrong[:min(len(wrong), 5)], "; "))
+	}
+	return slowest
+}
+
+func number(target string) (n int) {
+	fmt.Sscanf(strings.TrimPrefix(target, "u"), "%d", &n)
+	return n
+}
+
+func (w *world) begin(p *process) {
+	w.t.Helper()
+	p.start()
+	p.await("runs on", patience)
+}
+
+// crash kills a gateway. Most of its users connect to the next one at once; a hundred do not.
+func (w *world) crash(g int) {
+	w.t.Helper()
+	w.gateways[g].kill()
+	w.move(g, (g+1)%gateways, 100)
+}
+
+// comeBack starts a gateway again, which tells that those are gone who have not come back.
+func (w *world) comeBack(g int) {
+	w.t.Helper()
+	now, b := time.Now(), params().Bounds().Close
+	w.gateways[g].begin()
+	for n := range users {
+		if w.at[n] == g {
+			w.depart(n, n+1, departure{now, now.Add(b.Earliest), time.Now().Add(b.Latest + way)})
+		}
+	}
+}
+
+// move connects the users of a gateway to another one, but for the first of them.
+func (w *world) move(from, to, but int) {
+	w.t.Helper()
+	for n := 0; n < users; {
+		if w.at[n] != from {
+			n++
+			continue
+		}
+		if but > 0 {
+			n, but = n+1, but-1
+			continue
+		}
+		end := n
+		for end < users && w.at[end] == from {
+			end++
+		}
+		w.open(to, n, end)
+		n = end
+	}
+}
+
+// restartAll restarts every process, one after the other, as an upgrade does.
+func (w *world) restartAll() {
+	w.t.Helper()
+	for _, n := range w.servers.nodes {
+		n.stop(patience)
+		n.start()
+		n.await("started", patience)
+		w.whole()
+	}
+	for _, p := range append(append([]*process{}, w.keepers...), w.fanouts...) {
+		p.stop(patience)
+		w.begin(p)
+	}
+	for g, p := range w.gateways {
+		w.move(g, (g+1)%gateways, 0)
+		p.stop(patience)
+		p.begin()
+	}
+}

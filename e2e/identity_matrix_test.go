@@ -161,7 +161,8 @@ func (m *matrix) decidePeers() {
 
 // decideStats: figures about everybody are for those who run the application.
 func (m *matrix) decideStats() {
-	m.decide("Stats", decision{m.names.Stats(), by(identity.Backend), by(identity.Ledger)},
+	m.decide("Stats KeeperStats", decision{m.names.Stats(), by(identity.Backend), by(identity.Ledger)},
+		decision{m.names.KeeperStats(), nobody, by(identity.Keeper)},
 		decision{m.names.Stats() + "." + me, nobody, nobody})
 }
 
@@ -268,7 +269,7 @@ func (m *matrix) decideBuckets() {
 
 func (m *matrix) decideInboxes() {
 	answer := map[identity.Role][]identity.Role{
-		identity.Viewer: by(identity.Fanout), identity.Door: by(identity.Fanout), identity.Backend: by(identity.Fanout, identity.Ledger), identity.Operator: by(identity.Fanout, identity.Ledger),
+		identity.Viewer: by(identity.Fanout), identity.Door: by(identity.Fanout), identity.Backend: by(identity.Fanout, identity.Ledger), identity.Operator: by(identity.Keeper, identity.Fanout, identity.Ledger),
 		identity.Fanout: by(identity.Backend, identity.Fanout),
 	}
 	for _, role := range identity.Roles {

@@ -48,6 +48,8 @@ type Keeper struct {
 	bounds  *prometheus.GaugeVec
 	late    *prometheus.CounterVec
 	refused atomic.Uint64 // by the store
+	tallies tallies
+	since   time.Time // when this process began to count
 
 	mu     sync.Mutex
 	total  int // shards of the fabric; 0 before it is found
@@ -83,7 +85,7 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 	}
 	k := &Keeper{
 		cfg: cfg, nc: nc, js: js, leader: leader,
-		latency: newLatency(), bounds: newBounds(), late: newLate(), shards: make(map[int]*shard),
+		latency: newLatency(), bounds: newBounds(), late: newLate(), since: time.Now(), shards: make(map[int]*shard),
 	}
 	k.owner = shards.New(shards.Config{
 		Conn: nc, JetStream: js, Group: subjects.KeeperGroup, Member: cfg.Member, Holder: cfg.Holder, Ownership: cfg.Ownership,
@@ -118,6 +120,11 @@ func (k *Keeper) run(ctx context.Context) error {
 	k.mu.Lock()
 	k.total = found.Shards()
 	k.mu.Unlock()
+	stop, err := k.answer(found)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return k.owner.Own(ctx, found.Names, func(ctx context.Context, g rollcall.Grant) error {
 		s := newShard(k, found, g)
 		k.enter(s)

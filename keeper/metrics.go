@@ -53,7 +53,12 @@ func newLate() *prometheus.CounterVec {
 // detected takes a departure into account.
 func (k *Keeper) detected(d machine.Departure, bounds rollcall.Bounds) {
 	k.latency.WithLabelValues(d.Way.String()).Observe(d.Latency.Seconds())
-	if window, ok := bounds.Of(d.Way); ok && d.Latency > window.Latest+allowance {
+	window, ok := bounds.Of(d.Way)
+	if !ok {
+		return
+	}
+	k.tallies.add(d.Way, d.Latency, window)
+	if d.Latency > window.Latest+allowance {
 		k.late.WithLabelValues(d.Way.String()).Inc()
 	}
 }

@@ -143,6 +143,9 @@ func (n Names) PeersAll() string { return n.subject("peer", ">") }
 // Stats is where ledgers answer what they know at the moment: see [Stats].
 func (n Names) Stats() string { return n.subject("stats") }
 
+// KeeperStats is where keepers answer what they know at the moment: see [KeeperStats].
+func (n Names) KeeperStats() string { return n.subject("stats", "keeper") }
+
 // Device is where a device that speaks NATS reaches its edge.
 func (n Names) Device(op, user, device string) string {
 	return n.subject("device", op, Token(user), Token(device))

@@ -130,7 +130,7 @@ func ledgerPermissions(n subjects.Names) Permissions {
 }
 
 func keeperPermissions(n subjects.Names) Permissions {
-	p := Permissions{Publish: []string{fill(n.EdgeControl(id), "*")}}
+	p := Permissions{Publish: []string{fill(n.EdgeControl(id), "*"), inboxes(Operator)}, Subscribe: []string{n.KeeperStats()}}
 	for shard := range n.Shards() {
 		leases, views := n.LeasesBucket(shard), n.ViewsBucket(shard)
 		p.Publish = append(p.Publish, n.Tick(shard), n.Pulse(shard),

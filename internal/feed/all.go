@@ -14,15 +14,16 @@ const patience = 30 * time.Second
 
 // All hands over the last message of every subject in the stream, as of now, but at least up to the
 // given sequence, which the store has acknowledged: on a replicated stream a server may answer that
-// has not heard of it yet.
-func All(ctx context.Context, js jetstream.JetStream, stream string, least uint64, handle func(Msg) error) error {
+// has not heard of it yet. With filters it hands over those that match one of them, and least is the
+// sequence of such a message.
+func All(ctx context.Context, js jetstream.JetStream, stream string, least uint64, handle func(Msg) error, filters ...string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := errors.New("done")
 	var read uint64
 	var short *time.Timer // runs while there is nothing more to read
 	defer func() { stop(short) }()
-	err := New(js, Config{Stream: stream}).Run(ctx, func(_ context.Context, b Batch) error {
+	err := New(js, Config{Stream: stream, Subjects: filters}).Run(ctx, func(_ context.Context, b Batch) error {
 		stop(short)
 		for _, m := range b.Msgs {
 			if err := handle(m); err != nil {

@@ -20,6 +20,8 @@ const (
 	// KindPolicy and KindGroups lie beside the views, in one sequence with them.
 	KindPolicy = "policy"
 	KindGroups = "groups"
+	// KindShard is that of a number, in a cohort bucket.
+	KindShard = "shard"
 )
 
 // KeyEdge is the record of an edge's lease.
@@ -38,7 +40,7 @@ func KeyPolicy(user string) string { return KindPolicy + "." + Token(user) }
 func KeyGroups(user string) string { return KindGroups + "." + Token(user) }
 
 // KeyShard is the ownership record of a shard in a cohort bucket.
-func KeyShard(shard int) string { return "shard." + strconv.Itoa(shard) }
+func KeyShard(shard int) string { return KindShard + "." + strconv.Itoa(shard) }
 
 // KeyInterest is one part of a viewer's subscription.
 func KeyInterest(viewer string, part int) string {

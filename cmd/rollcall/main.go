@@ -44,6 +44,7 @@ type cli struct {
 	Keeper  keeperCmd  `cmd:"" help:"Run a keeper on an existing NATS system."`
 	Fanout  fanoutCmd  `cmd:"" help:"Run a fanout on an existing NATS system."`
 	Gateway gatewayCmd `cmd:"" help:"Take heartbeats of devices by HTTP and WebSocket."`
+	Board   boardCmd   `cmd:"" help:"Serve a page: who is online, and how the fabric is."`
 	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
 	Doctor  doctorCmd  `cmd:"" help:"Examine a running fabric: what is wrong, or that all is well."`
 	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`

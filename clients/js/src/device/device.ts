@@ -197,7 +197,8 @@ export class Device {
         this.#report(true);
         break;
       case "frozen":
-        this.#registrar.doze();
+        if (this.#tabs.others) this.#registrar.drop();
+        else this.#registrar.park();
         this.#halt();
         break;
       case "left":

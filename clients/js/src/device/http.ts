@@ -38,6 +38,7 @@ export class HttpLine implements Line {
         body: JSON.stringify(body),
         cache: "no-store",
         credentials: "omit",
+        keepalive: true, // it arrives even if the page does not live to see it
         signal,
       });
       ({ status, ok } = response);

@@ -17,8 +17,11 @@ interface Pauses {
   readonly most: number;
 }
 
-/** The gateway or the way to it is in trouble. */
-const trouble: Pauses = { first: 1_000, most: 30_000 };
+/**
+ * The gateway or the way to it is in trouble. Nobody pauses for as long as a debounce
+ * (20 s), so that a gateway that comes back has all its devices back before it ends.
+ */
+const trouble: Pauses = { first: 1_000, most: 15_000 };
 
 /**
  * The gateway knows nothing of the session, as after a restart. Registering must be
@@ -28,7 +31,7 @@ const trouble: Pauses = { first: 1_000, most: 30_000 };
 const again: Pauses = { first: 2_000, most: 10_000 };
 
 /** A gateway that stops has many devices, and the others must bear them. */
-const drained: Pauses = { first: 5_000, most: 30_000 };
+const drained: Pauses = { first: 5_000, most: 15_000 };
 
 /** An expired token; the next one may be better. */
 const expired: Pauses = { first: 1_000, most: 1_000 };

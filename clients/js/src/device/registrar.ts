@@ -4,7 +4,7 @@ import type { Host } from "./host.js";
 import { HttpLine } from "./http.js";
 import type { Line } from "./line.js";
 import type { DeviceSettings } from "./options.js";
-import { PATH, answer, opened, paths, type DeviceState } from "./protocol.js";
+import { PATH, answer, opened, paths, type DeviceState, type OpenRequest } from "./protocol.js";
 import { passing, recovery } from "./recovery.js";
 import { Registration } from "./registration.js";
 import { SocketLine } from "./socket.js";
@@ -177,10 +177,8 @@ export class Registrar {
   async #register(line: Line, signal: AbortSignal): Promise<Registration> {
     const saidAt = this.#host.now();
     const state = this.#subject.state(saidAt, this.idleThreshold);
-    const { client } = this.#settings;
-    const request = { device: this.#subject.deviceId(), session: this.#subject.session, client, ...state };
     try {
-      const o = opened(await unlessAborted(line.ask("open", request), signal));
+      const o = opened(await unlessAborted(line.ask("open", this.#introduction(state)), signal));
       const made = new Registration(line, o, state, saidAt, this.#host.now());
       if (line.transport === "http") this.#socketAt = Math.max(this.#socketAt, saidAt + WITHOUT_SOCKET);
       this.#worseSince = undefined;
@@ -191,6 +189,10 @@ export class Registrar {
       line.close();
       throw err;
     }
+  }
+
+  #introduction(state: DeviceState): OpenRequest {
+    return { device: this.#subject.deviceId(), session: this.#subject.session, client: this.#settings.client, ...state };
   }
 
   /** Looks for a WebSocket while the session is by HTTP. */
@@ -231,10 +233,9 @@ export class Registrar {
   }
 
   async #recover(err: DeviceError, signal: AbortSignal): Promise<void> {
-    const stale = this.#current?.stale;
     this.drop();
     this.#settings.logger.debug("rollcall: device:", err);
-    if (err.code === "SUPERSEDED" && !stale) {
+    if (err.code === "SUPERSEDED") {
       await this.#pause(SETTLED, signal); // it may be by a tab that has just taken the lead
       if (!signal.aborted) this.#subject.moved("superseded", err);
       return;
@@ -253,9 +254,18 @@ export class Registrar {
     }
   }
 
-  /** The page is stopped; what the session is worth shows when it goes on. */
-  doze(): void {
-    if (this.#current) this.#current.stale = true;
+  /**
+   * Leaves the device with the gateway while the page is stopped. A browser closes the
+   * sockets of such a page, which ends their sessions; by HTTP there is none to close,
+   * and the device has until the idle timeout.
+   */
+  park(): void {
+    if (this.#current?.line.transport !== "websocket" || this.#settings.transport === "websocket") return;
+    const state = this.#subject.state(this.#host.now(), this.idleThreshold);
+    this.#http().ask("open", this.#introduction(state)).catch((err: unknown) => {
+      this.#settings.logger.debug("rollcall: device: parking:", err);
+    });
+    this.drop();
   }
 
   /** Forgets the session without a word: it is another tab's now, or lost. */

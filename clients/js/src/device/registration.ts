@@ -11,8 +11,6 @@ export class Registration {
   beatAt: number;
   /** What the gateway was told last. */
   told: DeviceState;
-  /** The page was stopped since the gateway was heard last; it may have ended the session for that. */
-  stale = false;
   readonly #idleTimeout: number;
   #seq = 0;
   /** When it last said something that was answered. */
@@ -38,7 +36,6 @@ export class Registration {
     this.told = told;
     this.#heardAt = saidAt;
     this.beatAt = beatAt;
-    this.stale = false;
   }
 
   /** The gateway must have ended it for silence. */

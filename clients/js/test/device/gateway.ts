@@ -32,8 +32,11 @@ export class Gateway {
   mute = false;
   /** Refuses whatever comes. */
   refusal: { code: string; retryAfterMs?: number } | undefined;
+  /** For how long there was no session, each time that one was opened again. */
+  readonly gaps: number[] = [];
   readonly #world: World;
   #epoch = 0;
+  #emptySince: number | undefined;
 
   constructor(world: World) {
     this.#world = world;
@@ -77,10 +80,13 @@ export class Gateway {
     if (!session || this.#world.time - session.heardAt > 75_000) return { error: { code: "UNREGISTERED", message: "no session" } };
     session.heardAt = this.#world.time;
     if (op === "close") this.sessions.delete(session.id);
+    this.#emptied();
     return { nextHeartbeatInMs: this.#next() };
   }
 
   #open(device: string, socket: Socket | undefined): Fields {
+    if (this.#emptySince !== undefined) this.gaps.push(this.#world.time - this.#emptySince);
+    this.#emptySince = undefined;
     for (const other of this.sessions.values()) {
       if (other.device === device) this.supersede(other);
     }
@@ -98,6 +104,17 @@ export class Gateway {
 
   #next(): number {
     return 27_000 + Math.floor(this.#world.random() * 3_000);
+  }
+
+  /** A socket is gone, and its session with it. */
+  left(socket: Socket): void {
+    this.sockets.delete(socket);
+    for (const [id, session] of this.sessions) if (session.socket === socket) this.sessions.delete(id);
+    this.#emptied();
+  }
+
+  #emptied(): void {
+    if (this.sessions.size === 0) this.#emptySince ??= this.#world.time;
   }
 
   /** The device is connected elsewhere. */
@@ -167,6 +184,6 @@ class Socket extends EventTarget {
 
   close(): void {
     this.#closed = true;
-    this.#gateway.sockets.delete(this);
+    this.#later(() => this.#gateway.left(this));
   }
 }

@@ -85,6 +85,7 @@ export class Tab {
   readonly #listeners = new Set<(what: Happening) => void>();
   readonly channels = new Map<string, (message: unknown) => void>();
   readonly watches = new Map<string, () => void>();
+  #sockets: WebSocket[] = [];
   /** What waits for a frozen page. */
   #frozen: (() => void)[] | undefined;
 
@@ -102,7 +103,11 @@ export class Tab {
       after: (ms, due) => world.after(ms, () => this.deliver(due)),
       random: () => world.random(),
       name: () => world.name(),
-      socket: (url) => world.gateway.socket(url, (event) => this.deliver(event)),
+      socket: (url) => {
+        const socket = world.gateway.socket(url, (event) => this.deliver(event));
+        this.#sockets.push(socket);
+        return socket;
+      },
       fetch: (url, init) => world.gateway.fetch(String(url), init ?? {}),
       beacon: (url, body) => {
         this.beacons.push(body);
@@ -171,10 +176,17 @@ export class Tab {
     await this.happen("hidden");
   }
 
-  /** The browser stops the page; some do it without a word. */
+  /** The browser stops the page and closes its sockets; some do neither say so nor close. */
   async freeze(silently = false): Promise<void> {
-    if (!silently) await this.happen("frozen");
+    if (!silently) {
+      await this.happen("frozen");
+      this.#hangUp();
+    }
     this.#frozen = [];
+  }
+
+  #hangUp(): void {
+    for (const socket of this.#sockets.splice(0)) socket.close();
   }
 
   async thaw(): Promise<void> {
@@ -189,6 +201,7 @@ export class Tab {
   async leave(silently = false): Promise<void> {
     if (!silently) await this.happen("left");
     this.#world.tabs.splice(this.#world.tabs.indexOf(this), 1);
+    this.#hangUp();
     this.#frozen = [];
   }
 }

@@ -9,7 +9,8 @@ const binary = fileURLToPath(new URL("../testserver", import.meta.url));
 interface Addresses {
   readonly nats: string;
   readonly websocket: string;
-  readonly page?: string;
+  /** Of pages, and of the gateway. */
+  readonly page: string;
 }
 
 /** Who one is to the server, in both forms. */
@@ -46,6 +47,16 @@ export class Fabric {
   /** Mints a credential. */
   async token(role: string, id: string, ttl = "1h"): Promise<Credential> {
     return (await this.#ask(["token", ttl, role, id])) as Credential;
+  }
+
+  /** Mints a token for the gateway. */
+  async bearer(user: string, ttl = "1h"): Promise<string> {
+    return (await this.#ask(["bearer", ttl, user])) as string;
+  }
+
+  /** How often the gateway was asked for an operation. */
+  async count(op: string): Promise<number> {
+    return (await this.#ask(["count", op])) as number;
   }
 
   #ask(words: readonly string[]): Promise<unknown> {

@@ -49,6 +49,12 @@ func (s *stage) obey(ctx context.Context, line string) (any, error) {
 	if words[0] == "token" && len(words) > 3 {
 		return s.token(words[1], identity.Role(words[2]), words[3:])
 	}
+	if words[0] == "bearer" && len(words) == 3 {
+		return s.bearer(words[1], words[2])
+	}
+	if words[0] == "count" && len(words) == 2 {
+		return s.count(words[1])
+	}
 	c, known := commands[words[0]]
 	if args := len(words) - 1; !known || args < c.least || args > c.most {
 		return nil, fmt.Errorf("no command %q with %d arguments", words[0], args)
@@ -81,7 +87,7 @@ func (s *stage) switchPart(ctx context.Context, name string, on bool) error {
 		s.server.stop()
 		return nil
 	}
-	p := map[string]*part{"keeper": s.keeper, "fanout": s.fanout}[name]
+	p := map[string]*part{"keeper": s.keeper, "fanout": s.fanout, "gateway": s.gateway}[name]
 	switch {
 	case p == nil:
 		return fmt.Errorf("no part %q", name)

@@ -69,9 +69,9 @@ func (s *server) stop() {
 
 // connect is how every part of the fabric reaches the server, with the rights of its
 // role.
-func (s *server) connect(role identity.Role) (*nats.Conn, error) {
+func (s *server) connect(role identity.Role, id string) (*nats.Conn, error) {
 	options, err := identity.Renewing(func() (identity.Credential, error) {
-		return s.issuer.Mint(role, identity.MaxTTL, "testserver")
+		return s.issuer.Mint(role, identity.MaxTTL, id)
 	})
 	if err != nil {
 		return nil, err

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/edge/gateway"
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/fanout/viewer"
 	"github.com/rollcall-io/rollcall/internal/fabric"
@@ -29,10 +32,15 @@ type stage struct {
 	page     net.Listener
 	keeper   *part
 	fanout   *part
+	gateway  *part
+	front    atomic.Pointer[front]
+	key      ed25519.PrivateKey // signs the tokens of devices
 	edge     *edge.Node
 	devices  *devices
 	policies *viewer.Policies
 	cleanup  []func()
+
+	idleThreshold time.Duration
 }
 
 // A part is a keeper or fanout that can be stopped and started.
@@ -41,8 +49,8 @@ type part struct {
 	stop func() // nil while it is stopped
 }
 
-func startStage(ctx context.Context, dir, page string, params rollcall.Params) (*stage, error) {
-	s := &stage{}
+func startStage(ctx context.Context, dir, page string, params rollcall.Params, idleThreshold time.Duration) (*stage, error) {
+	s := &stage{idleThreshold: idleThreshold}
 	if err := s.begin(ctx, dir, page, params); err != nil {
 		s.stop()
 		return nil, err
@@ -69,6 +77,9 @@ func (s *stage) begin(ctx context.Context, dir, page string, params rollcall.Par
 	if err := s.makeFabric(ctx, params); err != nil {
 		return err
 	}
+	if _, s.key, err = ed25519.GenerateKey(nil); err != nil {
+		return err
+	}
 	nc, err := s.connect(identity.Backend)
 	if err != nil {
 		return err
@@ -76,8 +87,8 @@ func (s *stage) begin(ctx context.Context, dir, page string, params rollcall.Par
 	if s.policies, err = viewer.NewPolicies(nc, ""); err != nil {
 		return err
 	}
-	s.keeper, s.fanout = &part{run: s.runKeeper}, &part{run: s.runFanout}
-	for _, p := range []*part{s.keeper, s.fanout} {
+	s.keeper, s.fanout, s.gateway = &part{run: s.runKeeper}, &part{run: s.runFanout}, &part{run: s.runGateway}
+	for _, p := range []*part{s.keeper, s.fanout, s.gateway} {
 		s.later(p.end)
 		p.start(ctx)
 	}
@@ -97,17 +108,19 @@ func (s *stage) makeFabric(ctx context.Context, params rollcall.Params) error {
 	return err
 }
 
-// serve serves the page and names its origin.
-func (s *stage) serve(page string) (origins []string, err error) {
-	if page == "" {
-		return nil, nil
-	}
+// serve serves pages, if there are any, and the gateway, and names their origin.
+func (s *stage) serve(pages string) (origins []string, err error) {
 	if s.page, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	files := &http.Server{Handler: http.FileServer(http.Dir(page)), ReadHeaderTimeout: 5 * time.Second}
-	s.later(func() { files.Close() })
-	go files.Serve(s.page)
+	mux := http.NewServeMux()
+	mux.HandleFunc(gateway.Root, s.api)
+	if pages != "" {
+		mux.Handle("/", http.FileServer(http.Dir(pages)))
+	}
+	site := gateway.NewServer(mux)
+	s.later(func() { site.Close() })
+	go site.Serve(s.page)
 	return []string{s.pageURL()}, nil
 }
 
@@ -115,15 +128,13 @@ func (s *stage) pageURL() string { return "http://" + s.page.Addr().String() }
 
 // addresses is where clients and browsers find the stage.
 func (s *stage) addresses() map[string]string {
-	at := map[string]string{"nats": "nats://" + s.server.cfg.Listen, "websocket": "ws://" + s.server.cfg.WebSocket}
-	if s.page != nil {
-		at["page"] = s.pageURL()
+	return map[string]string{
+		"nats": "nats://" + s.server.cfg.Listen, "websocket": "ws://" + s.server.cfg.WebSocket, "page": s.pageURL(),
 	}
-	return at
 }
 
 func (s *stage) connect(role identity.Role) (*nats.Conn, error) {
-	nc, err := s.server.connect(role)
+	nc, err := s.server.connect(role, "testserver")
 	if err == nil {
 		s.later(nc.Close)
 	}
@@ -131,7 +142,7 @@ func (s *stage) connect(role identity.Role) (*nats.Conn, error) {
 }
 
 func (s *stage) runKeeper(ctx context.Context) error {
-	nc, err := s.server.connect(identity.Keeper)
+	nc, err := s.server.connect(identity.Keeper, "testserver")
 	if err != nil {
 		return err
 	}
@@ -144,7 +155,7 @@ func (s *stage) runKeeper(ctx context.Context) error {
 }
 
 func (s *stage) runFanout(ctx context.Context) error {
-	nc, err := s.server.connect(identity.Fanout)
+	nc, err := s.server.connect(identity.Fanout, "testserver")
 	if err != nil {
 		return err
 	}

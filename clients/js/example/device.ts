@@ -1,8 +1,8 @@
 // A page that makes its browser a device: open it in several tabs, and close the one that
 // leads. Its address says where the gateway is and whose device it shall be:
-// ?url=https://…&user=ann&token=…. In an application the token comes from its backend and
+// ?url=https://…&user=ann&token=…, and transport=http to do without WebSocket. In an application the token comes from its backend and
 // never stands in an address.
-import { Device, type DeviceStatus } from "@rollcall/client/device";
+import { Device, type DeviceStatus, type Transport } from "@rollcall/client/device";
 
 const query = new URLSearchParams(location.search);
 
@@ -28,6 +28,7 @@ const device = Device.start({
   url: query.get("url") ?? location.origin,
   user: query.get("user") ?? "ann",
   token: query.get("token") ?? "",
+  transport: (query.get("transport") ?? "auto") as Transport | "auto",
   logger: console,
 });
 element("user").textContent = query.get("user") ?? "ann";

@@ -18,6 +18,19 @@ type Defaults struct {
 // Open shows everyone everything, as long as users say nothing else.
 var Open = Defaults{rollcall.Exact, rollcall.Exact, rollcall.Exact}
 
+// of is how much may be known under a rule that leaves it open.
+func (d Defaults) of(r Rule) rollcall.Granularity {
+	switch r {
+	case RuleContact:
+		return d.Contact
+	case RuleMember:
+		return d.Member
+	case RuleEveryone:
+		return d.Everyone
+	}
+	return rollcall.Absent
+}
+
 // A subject is all that is known of a target.
 type subject struct {
 	id     string
@@ -107,18 +120,14 @@ func (s *subject) sight(by *beholder, d Defaults) sight {
 }
 
 func (s *subject) granularity(by *beholder, d Defaults) rollcall.Granularity {
-	switch p := s.policy; {
-	case p.blocked(by.id):
+	switch {
+	case by.asked && s.policy.blocked(by.id):
 		return rollcall.Absent
 	case by.asked:
 		return granularityOf(by.verdict, rollcall.Absent)
-	case p == nil && s.shares(by):
-		return d.Member
-	case p == nil:
-		return d.Everyone
-	default:
-		return p.sight(by.id, s.shares(by), d)
 	}
+	rule, stored := s.policy.rule(by.id, s.shares(by))
+	return granularityOf(stored, d.of(rule))
 }
 
 // shares says whether the two have a group in common.
@@ -146,19 +155,6 @@ type status struct {
 type cover struct {
 	since, until rollcall.Micros // until is 0 while no end is known
 	view         *View           // nil for a user whom nobody had seen before
-}
-
-func (p *policy) sight(viewer string, member bool, d Defaults) rollcall.Granularity {
-	if i, found := slices.BinarySearch(p.viewers, viewer); found {
-		return granularityOf(p.overrides[i], rollcall.Absent)
-	}
-	switch {
-	case contains(p.contacts, viewer):
-		return granularityOf(p.contact, d.Contact)
-	case member:
-		return granularityOf(p.member, d.Member)
-	}
-	return granularityOf(p.everyone, d.Everyone)
 }
 
 func (p *policy) blocked(viewer string) bool { return p != nil && contains(p.blocks, viewer) }

@@ -36,6 +36,7 @@ type cli struct {
 	Up      upCmd      `cmd:"" help:"Run a whole fabric in this process: server, keeper, fanout, ledger."`
 	Who     whoCmd     `cmd:"" help:"Show the state of users now."`
 	Watch   watchCmd   `cmd:"" help:"Show changes of users as a viewer receives them."`
+	Explain explainCmd `cmd:"" help:"Say why a user is shown as it is."`
 	Top     topCmd     `cmd:"" help:"Show how many users are online now, and for how long today."`
 	Replay  replayCmd  `cmd:"" help:"Play a connection history into a running fabric."`
 	Policy  policyCmd  `cmd:"" help:"Read and change who may know what of a user."`
@@ -141,7 +142,7 @@ func asked(err error) string {
 // Names of packages in front of their errors: good in a log, noise for whoever typed a
 // command. An edge is also a column of traces, where its name must stay.
 var (
-	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|door|gateway|bearer|keeper|fanout|cohort|bench|nats|store|report|interval|importer|archive|access|pseudonym): )+`)
+	packages  = regexp.MustCompile(`(^|[ (\n])(?:(?:usage|rollcall|natsd|keydir|fabric|identity|subjects|viewer|door|gateway|bearer|keeper|fanout|cohort|bench|nats|store|report|interval|importer|explain|archive|access|pseudonym): )+`)
 	edgeTwice = regexp.MustCompile(`(edge "[^"]*": )edge: `)
 )
 

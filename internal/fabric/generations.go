@@ -43,18 +43,15 @@ func (g Generations) Last(ctx context.Context, shard int, damaged func(error)) (
 	if err != nil {
 		return nil, 0, err
 	}
-	entry, err := kv.Get(ctx, subjects.KeyShard(shard))
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return last, 0, nil
-	case err != nil:
+	value, revision, err := lastOf(ctx, g.JetStream, kv.Bucket(), subjects.KeyShard(shard))
+	if err != nil {
 		return nil, 0, fmt.Errorf("fabric: reading the generation: %w", err)
 	}
-	if err := subjects.Decode(entry.Value(), last); err != nil {
+	if err := subjects.Decode(value, last); err != nil {
 		last.Reset()
 		damaged(err)
 	}
-	return last, entry.Revision(), nil
+	return last, revision, nil
 }
 
 // Put writes the record of a shard, unless somebody else has since.

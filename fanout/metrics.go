@@ -19,6 +19,7 @@ type metrics struct {
 	coalesced  prometheus.Counter
 	malformed  prometheus.Counter
 	failed     prometheus.Counter
+	lost       prometheus.Counter
 	resyncs    prometheus.Counter
 	unanswered prometheus.Counter
 	requests   *prometheus.CounterVec
@@ -48,6 +49,7 @@ func newMetrics(r prometheus.Registerer, shards func() []*shard) (*metrics, erro
 		coalesced:  counter("coalesced_total", "Changes that were merged into one not yet told."),
 		malformed:  counter("malformed_total", "Records, pulses and words of peers that could not be read."),
 		failed:     counter("publish_failures_total", "Messages that the connection refused; viewers see a gap."),
+		lost:       counter("views_lost_total", "Times the store had lost views or policies that were read, after which all were read again."),
 		resyncs:    counter("resyncs_total", "Subscribe requests for targets that were all subscribed to already."),
 		unanswered: counter("sights_unanswered_total", "Questions to the application that decides who may know what which it did not answer."),
 		requests:   vector("requests_total", "Requests by operation and result.", "op", "code"),
@@ -72,7 +74,7 @@ func newMetrics(r prometheus.Registerer, shards func() []*shard) (*metrics, erro
 	}
 	var failures []error
 	for _, c := range []prometheus.Collector{
-		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.generation, m.peers, m.calls, m.latency, feeds{shards},
+		m.events, m.messages, m.coalesced, m.malformed, m.failed, m.lost, m.resyncs, m.unanswered, m.requests, m.stalls, m.streams, m.interests, m.generation, m.peers, m.calls, m.latency, feeds{shards},
 	} {
 		failures = append(failures, r.Register(c))
 	}

@@ -123,6 +123,7 @@ func (sh *shard) follow(ctx context.Context) error {
 		if !errors.As(err, new(*feed.RollbackError)) {
 			return err
 		}
+		sh.fanout.metrics.lost.Inc()
 		sh.log.Warn("the store has lost views, reading all again", "err", err)
 		sh.mu.Lock()
 		sh.board.reload()

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -129,7 +130,11 @@ func (k *Keeper) run(ctx context.Context) error {
 		s := newShard(k, found, g)
 		k.enter(s)
 		defer k.leave(s)
-		return s.run(ctx)
+		err := s.run(ctx)
+		if errors.Is(err, errLost) {
+			k.reload()
+		}
+		return err
 	})
 }
 
@@ -151,6 +156,13 @@ func (k *Keeper) leave(s *shard) {
 	past.Users, past.Online, past.Leases, past.Connections = 0, 0, 0, 0
 	k.past = k.past.Add(past)
 	delete(k.shards, s.grant.Shard)
+}
+
+// reload counts a shard that must be loaded again.
+func (k *Keeper) reload() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.past.RecordsLost++
 }
 
 // Stats sums over the shards owned now and, for counters, before.

@@ -22,6 +22,7 @@ type Stats struct {
 	Malformed          uint64 `help:"Messages and entries that make no sense."`
 	Ignored            uint64 `help:"Entries about connections that are not known, or of an unknown kind."`
 	LogLost            uint64 `help:"Times the log lost its tail."`
+	RecordsLost        uint64 `help:"Times a bucket lost records, after which the shard was loaded again."`
 
 	Users       int `help:"Users that are known, offline ones included."`
 	Online      int `help:"Users that are shown online."`
@@ -50,6 +51,7 @@ func (s Stats) Add(t Stats) Stats {
 	s.Malformed += t.Malformed
 	s.Ignored += t.Ignored
 	s.LogLost += t.LogLost
+	s.RecordsLost += t.RecordsLost
 	s.Users += t.Users
 	s.Online += t.Online
 	s.Leases += t.Leases

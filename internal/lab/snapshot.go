@@ -1,8 +1,12 @@
 package lab
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing/synctest"
 )
 
@@ -42,6 +46,39 @@ func (s *Server) Restore(snapshot *Snapshot) {
 	if err := os.CopyFS(dir, os.DirFS(snapshot.dir)); err != nil {
 		s.t.Fatalf("lab: restoring %s: %v", snapshot.stream, err)
 	}
+}
+
+// CutTail takes bytes off the end of what a stream's files hold of its last messages, whether
+// that ends a message or not: as if that much had not reached the disk. If indexed, what the server
+// noted when it stopped has reached it. The server must be stopped. It returns how many bytes it took.
+func (s *Server) CutTail(stream string, bytes int64, indexed bool) (cut int64) {
+	s.t.Helper()
+	if s.Running() {
+		s.t.Fatalf("lab: stop the server before cutting %s", stream)
+	}
+	dir := filepath.Join(s.streamDir(stream), "msgs")
+	blocks, err := filepath.Glob(filepath.Join(dir, "*.blk"))
+	if err != nil || len(blocks) == 0 {
+		return 0
+	}
+	last := slices.MaxFunc(blocks, func(a, b string) int { return cmp.Compare(blockNumber(a), blockNumber(b)) })
+	info, err := os.Stat(last)
+	if err == nil {
+		cut = min(bytes, info.Size())
+		err = os.Truncate(last, info.Size()-cut)
+	}
+	if err == nil && !indexed {
+		err = os.RemoveAll(filepath.Join(dir, "index.db"))
+	}
+	if err != nil {
+		s.t.Fatalf("lab: cutting %s: %v", stream, err)
+	}
+	return cut
+}
+
+func blockNumber(path string) int {
+	n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".blk")) // the server names them so
+	return n
 }
 
 // streamDir is where nats-server keeps a stream of the only account that has some.

@@ -4,7 +4,7 @@ import type { DeviceError } from "./errors.js";
 import type { Happening, Host } from "./host.js";
 import { checkActivity, settle, type DeviceOptions, type DeviceSettings } from "./options.js";
 import { Registrar, type Subject } from "./registrar.js";
-import type { DeviceStatus, Phase } from "./status.js";
+import { alike, type DeviceStatus, type Phase } from "./status.js";
 import { Tabs, type Lead, type Member } from "./tabs.js";
 import { Watchdog } from "./watchdog.js";
 
@@ -70,11 +70,11 @@ export class Device {
 
   /** Begins; fails only for options that cannot be. */
   static start(options: DeviceOptions): Device {
-    return Device.on(browser(), options);
+    return Device.startOn(browser(), options);
   }
 
-  /** Begins on a host that may be another than the browser. */
-  static on(host: Host, options: DeviceOptions): Device {
+  /** @internal For tests, which have hosts of their own. */
+  static startOn(host: Host, options: DeviceOptions): Device {
     return new Device(settle(options), host);
   }
 
@@ -336,7 +336,7 @@ export class Device {
   }
 
   #set(status: DeviceStatus): void {
-    if (JSON.stringify(status) === JSON.stringify(this.#status)) return;
+    if (alike(status, this.#status)) return;
     this.#status = Object.freeze(status);
     if (!this.#closed) this.#announce(false);
     for (const listener of this.#listeners) {

@@ -26,3 +26,9 @@ export interface DeviceStatus extends SharedStatus {
   /** This tab speaks for the device. */
   readonly leading: boolean;
 }
+
+/** Says that there is nothing to tell. */
+export function alike(a: DeviceStatus, b: DeviceStatus): boolean {
+  const whole = (status: DeviceStatus) => JSON.stringify(Object.entries(status).sort(([x], [y]) => (x < y ? -1 : 1)));
+  return whole(a) === whole(b);
+}

@@ -314,6 +314,20 @@ test("without a network nothing is tried, and with one at once", async () => {
   assert.equal(tab.device.status.phase, "connected");
 });
 
+test("a message too many is refused without a name, and no reason to come again", async () => {
+  const world = new World();
+  const { device } = await world.open();
+  world.gateway.nameless = true;
+  world.gateway.refusal = { code: "RATE_LIMITED", retryAfterMs: 200 };
+  device.activity = "typing";
+  await world.pass(100);
+  world.gateway.refusal = undefined;
+  world.gateway.nameless = false;
+  await world.pass(1_500);
+  assert.deepEqual(world.gateway.of("open").length, 1);
+  assert.equal(world.gateway.last["activity"], "typing");
+});
+
 test("nonsense is no answer", async () => {
   const world = new World();
   world.gateway.answer = () => ({ sessionId: 7 });

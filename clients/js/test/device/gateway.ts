@@ -32,6 +32,8 @@ export class Gateway {
   mute = false;
   /** Refuses whatever comes. */
   refusal: { code: string; retryAfterMs?: number } | undefined;
+  /** Answers without saying to what. */
+  nameless = false;
   /** For how long there was no session, each time that one was opened again. */
   readonly gaps: number[] = [];
   readonly #world: World;
@@ -164,7 +166,7 @@ class Socket extends EventTarget {
     this.#later(() => {
       if (this.#gateway.down || this.#closed) return;
       const answer = this.#gateway.answer("websocket", String(op), body, this);
-      if (!this.#gateway.mute) this.say({ op, id, ...answer });
+      if (!this.#gateway.mute) this.say({ ...(!this.#gateway.nameless && { op, id }), ...answer });
     });
   }
 

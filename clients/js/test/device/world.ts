@@ -91,7 +91,7 @@ export class Tab {
 
   constructor(world: World, options: Partial<DeviceOptions>, host: Partial<Host>) {
     this.#world = world;
-    this.device = Device.on({ ...this.#host(), ...host }, { url: "https://gateway.test/", user: "ann", token: "ann", ...options });
+    this.device = Device.startOn({ ...this.#host(), ...host }, { url: "https://gateway.test/", user: "ann", token: "ann", ...options });
   }
 
   #host(): Host {

@@ -1,13 +1,12 @@
 import { Alarm, unlessAborted } from "../time.js";
+import { Dialer } from "./dialer.js";
 import { DeviceError, deviceError } from "./errors.js";
 import type { Host } from "./host.js";
-import { HttpLine } from "./http.js";
 import type { Line } from "./line.js";
 import type { DeviceSettings } from "./options.js";
 import { PATH, answer, opened, paths, type DeviceState, type OpenRequest } from "./protocol.js";
 import { passing, recovery } from "./recovery.js";
 import { Registration } from "./registration.js";
-import { SocketLine } from "./socket.js";
 import type { Phase } from "./status.js";
 
 /** How long, in ms, to sleep at most, to notice that the machine slept longer. */
@@ -15,9 +14,6 @@ const NAP = 5_000;
 
 /** How long, in ms, a change for the worse must last, so that going from tab to tab is none. */
 const SETTLED = 300;
-
-/** How long, in ms, no WebSocket is tried after one failed where HTTP works. */
-const WITHOUT_SOCKET = 300_000;
 
 /** How long, in ms, to wait for a network that the browser says is missing. */
 const OFFLINE = 30_000;
@@ -52,13 +48,10 @@ export class Registrar {
   readonly #settings: DeviceSettings;
   readonly #subject: Subject;
   readonly #alarm: Alarm;
+  readonly #dialer: Dialer;
   #current: Registration | undefined;
-  #token = "";
   /** Failures since the gateway last took a heartbeat or a state. */
   #failures = 0;
-  /** When a WebSocket may be tried again. */
-  #socketAt = 0;
-  #better: Line | undefined;
   /** Since when the state is worse than what the gateway was told. */
   #worseSince: number | undefined;
   #retryAt = 0;
@@ -68,6 +61,7 @@ export class Registrar {
     this.#settings = settings;
     this.#subject = subject;
     this.#alarm = new Alarm(host.after);
+    this.#dialer = new Dialer(host, settings, () => this.#alarm.ring());
   }
 
   get current(): Registration | undefined {
@@ -111,17 +105,18 @@ export class Registrar {
   }
 
   async #work(signal: AbortSignal): Promise<void> {
-    this.#current ??= await this.#register(await this.#connect(signal), signal);
-    const { line, idleThreshold } = this.#current;
+    const r = this.#current;
+    if (!r) return this.#register(await this.#dialer.connect(signal), signal);
     const now = this.#host.now();
-    if (line.fault) throw line.fault;
-    if (this.#current.dead(now)) throw new DeviceError("DEAD", "nothing was said for longer than the gateway waits");
-    if (this.#better) await this.#moveUp(this.#better, signal);
-    else if (now >= this.#current.beatAt) await this.#say("heartbeat", this.#current, signal);
-    else if (now >= this.#tellAt(this.#current, now)) await this.#say("state", this.#current, signal);
+    if (r.line.fault) throw r.line.fault;
+    if (r.dead(now)) throw new DeviceError("DEAD", "nothing was said for longer than the gateway waits");
+    const better = this.#dialer.take();
+    if (better) await this.#register(better, signal); // the newer session of a device takes the place of the older
+    else if (now >= r.beatAt) await this.#say("heartbeat", r, signal);
+    else if (now >= this.#tellAt(r, now)) await this.#say("state", r, signal);
     else {
-      this.#seekSocket(now);
-      const next = Math.min(this.#current.beatAt, this.#tellAt(this.#current, now), this.#subject.changesAt(now, idleThreshold));
+      this.#dialer.improve(r.line);
+      const next = Math.min(r.beatAt, this.#tellAt(r, now), this.#subject.changesAt(now, r.idleThreshold));
       await this.#alarm.sleep(Math.min(next - now, NAP));
     }
   }
@@ -135,56 +130,15 @@ export class Registrar {
     return Infinity;
   }
 
-  async #connect(signal: AbortSignal): Promise<Line> {
-    this.#token = await unlessAborted(this.#askToken(), signal);
-    const { transport } = this.#settings;
-    if (transport === "http" || (transport === "auto" && (!this.#host.socket || this.#host.now() < this.#socketAt))) {
-      return this.#http();
-    }
-    try {
-      return await this.#socket(signal);
-    } catch (err) {
-      if (transport === "websocket" || signal.aborted) throw err;
-      this.#settings.logger.debug("rollcall: no WebSocket, by HTTP instead:", err);
-      return this.#http();
-    }
-  }
-
-  async #askToken(): Promise<string> {
-    try {
-      return await this.#settings.token();
-    } catch (err) {
-      throw new DeviceError("NO_TOKEN", String(err), 0, { cause: err });
-    }
-  }
-
-  #http(): Line {
-    return new HttpLine(this.#host, this.#settings.address, this.#token, this.#settings.timeout);
-  }
-
-  async #socket(signal?: AbortSignal): Promise<Line> {
-    const { address, timeout } = this.#settings;
-    const connecting = SocketLine.connect(this.#host, address, this.#token, timeout, () => this.#alarm.ring());
-    if (!signal) return connecting;
-    try {
-      return await unlessAborted(connecting, signal);
-    } catch (err) {
-      connecting.then((line) => line.close(), () => {});
-      throw err;
-    }
-  }
-
-  async #register(line: Line, signal: AbortSignal): Promise<Registration> {
+  async #register(line: Line, signal: AbortSignal): Promise<void> {
     const saidAt = this.#host.now();
     const state = this.#subject.state(saidAt, this.idleThreshold);
     try {
       const o = opened(await unlessAborted(line.ask("open", this.#introduction(state)), signal));
-      const made = new Registration(line, o, state, saidAt, this.#host.now());
-      if (line.transport === "http") this.#socketAt = Math.max(this.#socketAt, saidAt + WITHOUT_SOCKET);
+      this.#current = new Registration(line, o, state, saidAt, this.#host.now());
+      this.#dialer.worked(line);
       this.#worseSince = undefined;
-      this.#current = made;
       this.#subject.moved("connected");
-      return made;
     } catch (err) {
       line.close();
       throw err;
@@ -193,26 +147,6 @@ export class Registrar {
 
   #introduction(state: DeviceState): OpenRequest {
     return { device: this.#subject.deviceId(), session: this.#subject.session, client: this.#settings.client, ...state };
-  }
-
-  /** Looks for a WebSocket while the session is by HTTP. */
-  #seekSocket(now: number): void {
-    if (this.#settings.transport !== "auto" || !this.#host.socket) return;
-    if (this.#current?.line.transport !== "http" || now < this.#socketAt) return;
-    this.#socketAt = now + WITHOUT_SOCKET;
-    this.#socket().then(
-      (line) => {
-        this.#better = line;
-        this.#alarm.ring();
-      },
-      () => {}, // it stays with HTTP
-    );
-  }
-
-  /** Goes on by WebSocket: the newer session of a device takes the place of the older. */
-  async #moveUp(line: Line, signal: AbortSignal): Promise<void> {
-    this.#better = undefined;
-    await this.#register(line, signal);
   }
 
   async #say(op: "heartbeat" | "state", r: Registration, signal: AbortSignal): Promise<void> {
@@ -260,29 +194,33 @@ export class Registrar {
    * and the device has until the idle timeout.
    */
   park(): void {
-    if (this.#current?.line.transport !== "websocket" || this.#settings.transport === "websocket") return;
-    const state = this.#subject.state(this.#host.now(), this.idleThreshold);
-    this.#http().ask("open", this.#introduction(state)).catch((err: unknown) => {
-      this.#settings.logger.debug("rollcall: device: parking:", err);
-    });
-    this.drop();
+    const r = this.#current;
+    if (!r) return;
+    const state = this.#subject.state(this.#host.now(), r.idleThreshold);
+    if (r.line.transport === "http") void this.#mention(r.line.ask("state", { ...r.key, ...whole(state) }));
+    else if (this.#settings.transport === "auto") {
+      void this.#mention(this.#dialer.http().ask("open", this.#introduction(state)));
+      this.drop();
+    }
+  }
+
+  /** Lets something be asked of which nobody waits for the answer. */
+  #mention(asked: Promise<unknown>): Promise<void> {
+    return asked.then(() => {}, (err: unknown) => this.#settings.logger.debug("rollcall: device:", err));
   }
 
   /** Forgets the session without a word: it is another tab's now, or lost. */
   drop(): void {
     this.#current?.line.close();
     this.#current = undefined;
-    this.#better?.close();
-    this.#better = undefined;
+    this.#dialer.take()?.close();
   }
 
   /** Says goodbye and waits until the gateway has heard it, but not for long. */
   async leave(reason: "goodbye" | "logout"): Promise<void> {
     const r = this.#current;
     if (!r) return;
-    const said = r.line.ask("close", { ...r.key, reason }).catch((err: unknown) => {
-      this.#settings.logger.debug("rollcall: device: goodbye:", err);
-    });
+    const said = this.#mention(r.line.ask("close", { ...r.key, reason }));
     const late = new Alarm(this.#host.after);
     void said.then(() => late.ring());
     await late.sleep(GOODBYE);
@@ -293,7 +231,8 @@ export class Registrar {
   leaveAtOnce(): void {
     const r = this.#current;
     if (!r) return;
-    const body = JSON.stringify({ ...r.key, reason: "goodbye", ...(this.#token && { token: this.#token }) });
+    const { token } = this.#dialer;
+    const body = JSON.stringify({ ...r.key, reason: "goodbye", ...(token && { token }) });
     this.#host.beacon(this.#settings.address.http(PATH + paths.close), body);
     this.drop();
   }

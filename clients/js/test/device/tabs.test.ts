@@ -151,9 +151,9 @@ for (const [name, host] of Object.entries(elections)) {
       world.gateway.socketless = transport === "http";
       const tab = await world.open({}, host);
       await tab.hide();
-      await world.pass(1_000);
       await tab.freeze();
       await world.pass(60_000);
+      assert.equal(world.gateway.last["foreground"], false);
       const [session] = world.gateway.sessions.values();
       assert.equal(session?.socket, undefined); // the browser has closed it
       assert.ok(session);

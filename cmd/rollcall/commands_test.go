@@ -353,7 +353,7 @@ func TestWatchSaysThatNobodyAnswers(t *testing.T) {
 func TestMetricsOfUp(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, errs, ended := newOutput(), newOutput(), make(chan int, 1)
-	args := []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "off", "--http", "off", "--metrics", "127.0.0.1:0",
+	args := []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "off", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
 		"--summary", "50ms", "--log-format", "json"}
 	go func() { ended <- run(ctx, args, console{out, errs}) }()
 	url := out.await(t, `metrics +(http://\S+)`)
@@ -371,14 +371,14 @@ func TestMetricsOfUp(t *testing.T) {
 	for _, want := range []string{`"part":"keeper","online":0`, `"part":"fanout","streams":0`, `"part":"ledger","online_users":0`} {
 		errs.await(t, `\{"time":"[^"]+","level":"INFO","msg":"summary",`+want)
 	}
-	for _, path := range []string{"/healthz", "/readyz"} {
-		at := strings.Replace(url, "/metrics", path, 1)
+	front := out.await(t, `HTTP +(http://[^/\s]+)`)
+	for _, at := range []string{strings.Replace(url, "metrics", "healthz", 1), strings.Replace(url, "metrics", "readyz", 1), front + "/healthz", front + "/readyz"} {
 		code, body := page(t, at)
 		for waited := true; waited && code == http.StatusServiceUnavailable; code, body = page(t, at) {
-			waited = retry.Pause(t.Context(), 10*time.Millisecond) // the ledger is still being opened
+			waited = retry.Pause(t.Context(), 10*time.Millisecond) // some part is still being started
 		}
-		if code != http.StatusOK || body != "keeper ok\nfanout ok\nledger ok\n" {
-			t.Errorf("%s: %d %q", path, code, body)
+		if code != http.StatusOK || body != "keeper ok\nfanout ok\nledger ok\ngateway ok\n" {
+			t.Errorf("%s: %d %q", at, code, body)
 		}
 	}
 	stop()

@@ -184,6 +184,7 @@ func (c *gatewayCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	watch.parts.Add("gateway", front)
+	watch.connection("gateway", nc)
 	return c.serve(ctx, std, nc, front, id, listener, watch, log)
 }
 
@@ -218,7 +219,7 @@ func (c *gatewayCmd) serve(ctx context.Context, std console, nc *nats.Conn, fron
 		defer end()
 		return part("gateway", severed(nc, front.Run(working)))
 	})
-	group.Go(func() error { return serveSite(working, listener, newSite(front.gateway), log) })
+	group.Go(func() error { return serveSite(working, listener, newSite(front.gateway, &watch.parts), log) })
 	watch.serve(working, group)
 	group.Go(func() error {
 		summarise(working, log, c.Summary, watch.registry, digests["gateway"])

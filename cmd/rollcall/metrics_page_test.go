@@ -18,6 +18,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rollcall-io/rollcall/e2e"
+	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/edge/door"
+	"github.com/rollcall-io/rollcall/edge/gateway"
+	"github.com/rollcall-io/rollcall/edge/gateway/bearer"
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/ledger/archive"
@@ -121,6 +125,14 @@ func registered(t *testing.T) registry {
 		f.StartFanoutWith(fanout.Config{})
 		f.StartEdge("g1")
 		nc := lab.Connect(t, f.Server.NewLink())
+		d, err := door.New(nc, door.Config{Edge: edge.Config{ID: "g2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		never := func(string) (bearer.Identity, error) { return bearer.Identity{}, bearer.ErrConfig }
+		if _, err := gateway.New(gateway.Config{Door: d, Verify: never, Registerer: r}); err != nil {
+			t.Fatal(err)
+		}
 		(&watch{registry: r}).connection("keeper", nc)
 		if _, err := live.New(nc, nil, live.Config{Registerer: r}); err != nil {
 			t.Fatal(err)

@@ -10,13 +10,16 @@ import (
 	"net/http"
 
 	"github.com/rollcall-io/rollcall/edge/gateway"
+	"github.com/rollcall-io/rollcall/internal/health"
 	"github.com/rollcall-io/rollcall/internal/natsd"
 )
 
-// newSite is what the HTTP listener serves: the gateway below its root.
-func newSite(g *gateway.Gateway) *http.ServeMux {
+// newSite is what the HTTP listener serves: the gateway below its root, and for balancers how the
+// parts of the process are.
+func newSite(g *gateway.Gateway, parts *health.Parts) *http.ServeMux {
 	site := http.NewServeMux()
 	site.Handle(gateway.Root, g)
+	parts.Register(site)
 	return site
 }
 

@@ -204,7 +204,7 @@ func (c *upCmd) gateway(ctx context.Context, nc *nats.Conn, site net.Listener, w
 	watch.parts.Add("gateway", front)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return front.Run(ctx) })
-	group.Go(func() error { return serveSite(ctx, site, newSite(front.gateway), log) })
+	group.Go(func() error { return serveSite(ctx, site, newSite(front.gateway, &watch.parts), log) })
 	return group.Wait()
 }
 

@@ -30,10 +30,13 @@ type child struct {
 }
 
 // startChild starts a process; it is killed when the test ends.
-func startChild(t *testing.T, args ...string) child {
+func startChild(t *testing.T, args ...string) child { return startChildIn(t, nil, args...) }
+
+// startChildIn starts a process with more in its environment.
+func startChildIn(t *testing.T, environment []string, args ...string) child {
 	t.Helper()
 	c := child{exec.Command(os.Args[0]), newOutput(), newOutput()}
-	c.Env, c.Stdout, c.Stderr = append(os.Environ(), childArgs+"="+strings.Join(args, "\n")), c.out, c.errs
+	c.Env, c.Stdout, c.Stderr = append(append(os.Environ(), environment...), childArgs+"="+strings.Join(args, "\n")), c.out, c.errs
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // target is which server to talk to.
 type target struct {
-	Server  string `short:"s" env:"NATS_URL" placeholder:"URL" help:"NATS server (default: nats://127.0.0.1:4222)."`
+	Server  string `short:"s" env:"NATS_URL" placeholder:"URL" help:"NATS server, or those of a cluster, separated by commas (default: nats://127.0.0.1:4222)."`
 	Creds   string `env:"NATS_CREDS" type:"existingfile" placeholder:"FILE" help:"Credentials file (default: one that is minted with the keys)."`
 	Context string `env:"NATS_CONTEXT" placeholder:"NAME" help:"NATS context, as made by 'nats context'."`
 	clientTLS
@@ -30,9 +30,9 @@ type target struct {
 // clientTLS is whom to believe to be the server, and how to prove to it where the command
 // runs.
 type clientTLS struct {
-	TLSCA   string `name:"tls-ca" type:"existingfile" placeholder:"FILE" help:"Certificate of the authority that the server's must come from (default: the system's)."`
-	TLSCert string `name:"tls-cert" type:"existingfile" placeholder:"FILE" help:"Certificate to show to a server that asks for one (up --tls-client-ca)."`
-	TLSKey  string `name:"tls-key" type:"existingfile" placeholder:"FILE" help:"Its key."`
+	TLSCA   string `name:"tls-ca" env:"NATS_CA" type:"existingfile" placeholder:"FILE" help:"Certificate of the authority that the server's must come from (default: the system's)."`
+	TLSCert string `name:"tls-cert" env:"NATS_CERT" type:"existingfile" placeholder:"FILE" help:"Certificate to show to a server that asks for one (up --tls-client-ca)."`
+	TLSKey  string `name:"tls-key" env:"NATS_KEY" type:"existingfile" placeholder:"FILE" help:"Its key."`
 }
 
 // options reads the files, so that what is wrong with one is not blamed on the server.

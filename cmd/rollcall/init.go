@@ -23,15 +23,16 @@ import (
 )
 
 type initCmd struct {
-	DryRun     bool          `help:"Change nothing; say what would be done."`
-	NoAccounts bool          `help:"Make streams and buckets in the account of --creds or --context, and leave identities to you."`
-	Creds      string        `env:"NATS_CREDS" type:"existingfile" placeholder:"FILE" help:"Credentials for --no-accounts."`
-	Context    string        `env:"NATS_CONTEXT" placeholder:"NAME" help:"NATS context for --no-accounts."`
-	Prefix     string        `default:"presence" help:"Prefix of the fabric's subjects."`
-	Shards     int           `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
-	Replicas   int           `placeholder:"N" help:"Replicas of every stream and bucket (default: what is there, or 1)."`
-	Retention  time.Duration `help:"How long log and heartbeats are kept (default: what is there, or 48h)."`
-	Archive    *bool         `negatable:"" help:"Keep log and heartbeats until 'rollcall ledger archive' has them, at least for the retention (default: what is there, or not)."`
+	DryRun      bool          `help:"Change nothing; say what would be done."`
+	PrintConfig string        `type:"path" placeholder:"DIR" help:"Ask no server: make the keys, if there are none, and print what its configuration must say. It keeps accounts in DIR."`
+	NoAccounts  bool          `help:"Make streams and buckets in the account of --creds or --context, and leave identities to you."`
+	Creds       string        `env:"NATS_CREDS" type:"existingfile" placeholder:"FILE" help:"Credentials for --no-accounts."`
+	Context     string        `env:"NATS_CONTEXT" placeholder:"NAME" help:"NATS context for --no-accounts."`
+	Prefix      string        `default:"presence" help:"Prefix of the fabric's subjects."`
+	Shards      int           `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
+	Replicas    int           `placeholder:"N" help:"Replicas of every stream and bucket (default: what is there, or 1)."`
+	Retention   time.Duration `help:"How long log and heartbeats are kept (default: what is there, or 48h)."`
+	Archive     *bool         `negatable:"" help:"Keep log and heartbeats until 'rollcall ledger archive' has them, at least for the retention (default: what is there, or not)."`
 	timing
 	managing
 }
@@ -42,10 +43,14 @@ repeated: what is there stays, what has changed is changed, and every thing is p
 
 On a server in operator mode the account is made through the system account. If the operator is not that of the keys, give
 --system-creds and --operator-key (a signing key of the operator is enough, and is not kept); then keep using --operator-key
-with 'rollcall token revoke'. For a server without operator mode, what belongs into its configuration is printed.`
+with 'rollcall token revoke'. For a server without operator mode, what belongs into its configuration is printed; --print-config
+does so before there is a server.`
 }
 
 func (c *initCmd) Run(ctx context.Context, std console) error {
+	if c.PrintConfig != "" && c.DryRun {
+		return fmt.Errorf("%w: --print-config prints keys that --dry-run would not keep", errUsage)
+	}
 	params, warnings, err := c.params()
 	if err != nil {
 		return err
@@ -86,6 +91,10 @@ func (c *initCmd) prepare(ctx context.Context, std console, l *tally, config fab
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if c.PrintConfig != "" {
+		l.discard()
+		return printConfig(std, authority, c.PrintConfig)
 	}
 	system, err := c.manage(std, authority)
 	if err != nil {
@@ -191,25 +200,33 @@ func (c *initCmd) explain(std console, authority *identity.Authority, made bool,
 	if made && c.DryRun { // the keys are gone in a moment
 		return fmt.Errorf("%w; without --dry-run, keys would be made, and what belongs into the server's configuration printed", cause)
 	}
-	bare, err := authority.Bare()
-	if err != nil {
+	fmt.Fprintln(std.out, "# The server asks nobody for a credential, or takes no accounts over this connection. Include this in its configuration, start it\n"+
+		"# again, and run init again. \"./accounts\" is relative to the directory in which the server is started: better name a whole path.\n"+
+		"# What it stores for clients without an account stays behind, in the account $G.")
+	if err := printConfig(std, authority, "./accounts"); err != nil {
 		return errors.Join(cause, err)
 	}
-	fmt.Fprintf(std.out, `# The server asks nobody for a credential, or takes no accounts over this connection. Include this in its configuration, start it
-# again, and run init again. "./accounts" is relative to the directory in which the server is started: better name a whole path.
-# What it stores for clients without an account stays behind, in the account $G.
-operator: %s
+	return fmt.Errorf("keys are in %s, and nothing is prepared on the server yet (%w): include what was printed in the server's configuration, start it again, and run init again; --no-accounts goes without identities", c.dir(), cause)
+}
+
+// printConfig prints what has a server believe the authority.
+func printConfig(std console, authority *identity.Authority, dir string) error {
+	bare, err := authority.Bare()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.out, `operator: %s
 system_account: %s
 resolver {
   type: full
-  dir: "./accounts"
+  dir: %q
 }
 resolver_preload {
   %s: %s
   %s: %s
 }
-`, bare.Operator, authority.System(), authority.System(), bare.System, authority.Account(), bare.Account)
-	return fmt.Errorf("keys are in %s, and nothing is prepared on the server yet (%w): include what was printed in the server's configuration, start it again, and run init again; --no-accounts goes without identities", c.dir(), cause)
+`, bare.Operator, authority.System(), dir, authority.System(), bare.System, authority.Account(), bare.Account)
+	return err
 }
 
 // ensure makes what is missing, and waits for replicas that are new.

@@ -308,7 +308,7 @@ func (m managing) amend(ctx context.Context, std console, change func(*identity.
 
 // managing is what every command needs that changes accounts.
 type managing struct {
-	Server      string `short:"s" env:"NATS_URL" placeholder:"URL" help:"NATS server (default: nats://127.0.0.1:4222)."`
+	Server      string `short:"s" env:"NATS_URL" placeholder:"URL" help:"NATS server, or those of a cluster, separated by commas (default: nats://127.0.0.1:4222)."`
 	SystemCreds string `type:"existingfile" placeholder:"FILE" help:"Credentials of the system account (default: minted with the keys)."`
 	OperatorKey string `type:"existingfile" placeholder:"FILE" help:"Seed of the NATS operator, or of a signing key of it (default: that of the keys)."`
 	clientTLS

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/retry"
+	"github.com/rollcall-io/rollcall/internal/session"
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
@@ -35,6 +36,7 @@ func (m *Member) beat(ctx context.Context) error {
 	reconnected := m.nc.StatusChanged(nats.CONNECTED)
 	defer m.nc.RemoveStatusListener(reconnected)
 	refusals := fabric.Refusals{Log: m.log, What: "heartbeats"}
+	roamer := session.Roamer{Conn: m.nc, Log: m.log}
 	for failed := 0; ; {
 		wait := m.timing.Heartbeat - time.Duration(rand.Float64()*jitter*float64(m.timing.Heartbeat))
 		if failed > 0 {
@@ -70,6 +72,7 @@ func (m *Member) beat(ctx context.Context) error {
 		}
 		if ctx.Err() == nil {
 			refusals.Note(err)
+			roamer.Note(err)
 		}
 	}
 }

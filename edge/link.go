@@ -13,6 +13,7 @@ import (
 
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/retry"
+	"github.com/rollcall-io/rollcall/internal/session"
 )
 
 // link knows whether the NATS connection is up. What is asked of the store is
@@ -26,6 +27,7 @@ type link struct {
 	log *slog.Logger
 
 	refused atomic.Uint64 // attempts to reach the store that failed
+	roamer  session.Roamer
 
 	mu      sync.Mutex
 	session context.Context // nil while the connection is down
@@ -35,7 +37,7 @@ type link struct {
 }
 
 func newLink(nc *nats.Conn, log *slog.Logger) *link {
-	return &link{nc: nc, log: log, changed: make(chan struct{})}
+	return &link{nc: nc, log: log, changed: make(chan struct{}), roamer: session.Roamer{Conn: nc, Log: log}}
 }
 
 // run follows the connection until ctx ends.
@@ -140,11 +142,13 @@ func (l *link) persist(ctx context.Context, random *rand.Rand, what string, try 
 		switch err = limited(session, try); {
 		case err == nil:
 			refusals.Note(nil)
+			l.roamer.Note(nil)
 			return nil
 		case errors.Is(err, ErrReplaced):
 			return err
 		case !errors.Is(err, errAgain):
 			refusals.Note(err)
+			l.roamer.Note(err)
 		}
 		if session.Err() == nil {
 			retry.Pause(session, retry.Backoff(attempt, firstPause, lastPause, random.Int64N))

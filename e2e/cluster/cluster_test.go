@@ -16,6 +16,7 @@ import (
 
 var (
 	evidence = flag.String("evidence", "", "file for the table of figures")
+	logs     = flag.String("logs", "", "keep what the processes say in this directory")
 	only     = flag.String("only", "", "run only the faults whose name matches")
 )
 
@@ -65,7 +66,7 @@ func (w *world) faults() []fault {
 	nothing := func() {}
 	var victim int
 	server := func() *node { return w.servers.nodes[victim] }
-	paused, partition := 15*time.Second, 20*time.Second
+	paused, partition := 15*time.Second, 25*time.Second
 	return []fault{
 		{"nothing", nothing, 3 * time.Second, nothing, 0, -1},
 		{"a following server killed", func() { victim = w.follower(); server().kill() }, 6 * time.Second, func() { server().start(); w.whole() }, takeover, -1},

@@ -36,6 +36,9 @@ type process struct {
 // newProcess describes a process; start starts it. What it says on stderr is kept in a file, whose
 // end is shown if the test fails.
 func newProcess(t *testing.T, dir, name string, env []string, command ...string) *process {
+	if *logs != "" {
+		dir = *logs
+	}
 	p := &process{t: t, name: name, command: command, env: env, log: filepath.Join(dir, name+".log"), came: make(chan struct{}, 1)}
 	t.Cleanup(func() {
 		p.kill()

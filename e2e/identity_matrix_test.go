@@ -39,6 +39,9 @@ func by(roles ...identity.Role) []identity.Role { return roles }
 
 var nobody []identity.Role
 
+// doors hold connections of devices.
+var doors = by(identity.Edge, identity.Door, identity.Natsgate)
+
 // Everybody in the matrix has the same id, so that nothing hangs on ids being different
 // between roles; you is somebody else of any role.
 const (
@@ -79,16 +82,16 @@ func newMatrix(t *testing.T) *matrix {
 func (m *matrix) decideShard(shard int) {
 	n := m.names
 	m.decide("Log LogSubjects Tick Beats BeatsSubjects Pulse",
-		decision{n.Log(shard, me), by(identity.Edge, identity.Door), nobody},
+		decision{n.Log(shard, me), doors, nobody},
 		decision{n.Log(shard, you), nobody, nobody},
 		decision{n.LogSubjects(shard), nobody, nobody},
 		decision{n.Tick(shard), by(identity.Keeper), nobody},
-		decision{n.Beats(shard, me), by(identity.Edge, identity.Door), nobody},
+		decision{n.Beats(shard, me), doors, nobody},
 		decision{n.Beats(shard, you), nobody, nobody},
 		decision{n.BeatsSubjects(shard), nobody, nobody},
 		decision{n.Pulse(shard), by(identity.Keeper), by(identity.Fanout)},
 	)
-	log := by(identity.Edge, identity.Door, identity.Keeper, identity.Ledger)
+	log := append(by(identity.Keeper, identity.Ledger), doors...)
 	info := log
 	if shard == 0 {
 		info = append(by(identity.Fanout), log...) // which looks the fabric up there
@@ -185,14 +188,21 @@ func (m *matrix) decidePolicies() {
 
 func (m *matrix) decideEdges() {
 	n := m.names
-	m.decide("EdgeControl Device", decision{n.EdgeControl(me), by(identity.Keeper), by(identity.Edge, identity.Door)},
+	m.decide("EdgeControl Device Devices GateRequest GateRequests", decision{n.EdgeControl(me), by(identity.Keeper), doors},
 		decision{n.EdgeControl(you), by(identity.Keeper), nobody},
 		decision{"presence.edge.*.ctl", by(identity.Keeper), nobody},
-		decision{n.Device("beat", me, phone), by(identity.Device), nobody},
-		decision{n.Device("beat", me, "tablet"), nobody, nobody},
-		decision{n.Device("beat", you, phone), nobody, nobody},
-		decision{"presence.device.beat." + me, nobody, nobody},
-		decision{"presence.device.*.*.*", nobody, nobody})
+		decision{n.Device(subjects.DeviceOpen, me, phone), by(identity.Device), by(identity.Natsgate)},
+		decision{n.Device("unheard-of", me, phone), by(identity.Device), by(identity.Natsgate)},
+		decision{n.Device(subjects.DeviceOpen, me, "tablet"), nobody, by(identity.Natsgate)},
+		decision{n.Device(subjects.DeviceOpen, you, phone), nobody, by(identity.Natsgate)},
+		decision{"presence.device.open." + me, nobody, nobody},
+		decision{n.Devices(), nobody, by(identity.Natsgate)},
+		decision{"presence.device.>", nobody, nobody},
+		decision{n.GateRequest(me, subjects.DeviceOpen, you, phone), by(identity.Natsgate), by(identity.Natsgate)},
+		decision{n.GateRequest(you, subjects.DeviceOpen, me, phone), by(identity.Natsgate), nobody},
+		decision{n.GateRequests(me), by(identity.Natsgate), by(identity.Natsgate)},
+		decision{n.GateRequests(you), by(identity.Natsgate), nobody},
+		decision{"presence.gate.>", nobody, nobody})
 }
 
 func (m *matrix) decideViews() {
@@ -270,7 +280,7 @@ func (m *matrix) decideBuckets() {
 func (m *matrix) decideInboxes() {
 	answer := map[identity.Role][]identity.Role{
 		identity.Viewer: by(identity.Fanout), identity.Door: by(identity.Fanout), identity.Backend: by(identity.Fanout, identity.Ledger), identity.Operator: by(identity.Keeper, identity.Fanout, identity.Ledger),
-		identity.Fanout: by(identity.Backend, identity.Fanout),
+		identity.Fanout: by(identity.Backend, identity.Fanout), identity.Device: by(identity.Natsgate), identity.Natsgate: by(identity.Natsgate),
 	}
 	for _, role := range identity.Roles {
 		for _, id := range []string{me, you} {
@@ -397,14 +407,14 @@ func TestEverySubjectIsDecided(t *testing.T) {
 	for i := range names.NumMethod() {
 		method := names.Method(i).Name
 		switch method {
-		case "Prefix", "Shards", "Shard", "ParseLog", "ParseRequest": // name nothing
+		case "Prefix", "Shards", "Shard", "ParseLog", "ParseRequest", "ParseDevice": // name nothing
 			continue
 		}
 		if !m.decided[method] {
 			t.Errorf("subjects.Names.%s: who may publish, who may subscribe? Decide in the matrix and in package identity.", method)
 		}
 	}
-	if len(identity.Roles) != 10 {
+	if len(identity.Roles) != 11 {
 		t.Errorf("%d roles: decide for the new one", len(identity.Roles))
 	}
 }

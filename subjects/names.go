@@ -146,9 +146,34 @@ func (n Names) Stats() string { return n.subject("stats") }
 // KeeperStats is where keepers answer what they know at the moment: see [KeeperStats].
 func (n Names) KeeperStats() string { return n.subject("stats", "keeper") }
 
-// Device is where a device that speaks NATS reaches its edge.
-func (n Names) Device(op, user, device string) string {
-	return n.subject("device", op, Token(user), Token(device))
+// Device is where a device that speaks NATS sends an operation.
+func (n Names) Device(op DeviceOp, user, device string) string {
+	return n.subject("device", string(op), Token(user), Token(device))
+}
+
+// Devices is what gates listen on.
+func (n Names) Devices() string { return n.subject("device", "*", "*", "*") }
+
+// GateRequest is where a gate passes on what a device has sent, to the gate that has its
+// session; gate is a token.
+func (n Names) GateRequest(gate string, op DeviceOp, user, device string) string {
+	return n.subject("gate", gate, string(op), Token(user), Token(device))
+}
+
+// GateRequests is where a gate is passed on what devices have sent to others.
+func (n Names) GateRequests(gate string) string { return n.subject("gate", Token(gate), "*", "*", "*") }
+
+// ParseDevice tells which device sends what, of a subject of Device or GateRequest.
+func (n Names) ParseDevice(subject string) (op DeviceOp, user, device string, err error) {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) < 3 {
+		return "", "", "", fmt.Errorf("%w: %q is no subject of a device", ErrNames, subject)
+	}
+	tokens = tokens[len(tokens)-3:]
+	if user, err = ParseToken(tokens[1]); err == nil {
+		device, err = ParseToken(tokens[2])
+	}
+	return DeviceOp(tokens[0]), user, device, err
 }
 
 // ParseRequest tells which viewer, or whose policy, a request's subject names.

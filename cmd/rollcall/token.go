@@ -26,6 +26,7 @@ type tokenCmd struct {
 	Edge     tokenProcessCmd `cmd:"" help:"For a gateway process, under its edge id."`
 	Door     tokenProcessCmd `cmd:"" help:"For a front door (rollcall gateway), under its edge id."`
 	Gateway  tokenGatewayCmd `cmd:"" help:"For a user, or device, of a gateway: a bearer token."`
+	Natsgate tokenProcessCmd `cmd:"" help:"For a front door of devices that speak NATS (rollcall natsgate), under its edge id."`
 	Backend  tokenProcessCmd `cmd:"" help:"For a process of the application: policies, and any viewer's requests."`
 	Keeper   tokenProcessCmd `cmd:"" help:"For a keeper process."`
 	Fanout   tokenProcessCmd `cmd:"" help:"For a fanout process."`

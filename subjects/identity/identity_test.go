@@ -291,7 +291,7 @@ func TestClaimsChangeOnlyWhatMustChange(t *testing.T) {
 			changed++
 		}
 	}
-	if changed != 5 { // edge, door, ledger, keeper, fanout
+	if changed != 6 { // edge, door, natsgate, ledger, keeper, fanout
 		t.Errorf("with another shard: %+v", changes)
 	}
 }

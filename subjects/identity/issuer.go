@@ -108,6 +108,11 @@ func (i *Issuer) Door(id string, ttl time.Duration) (Credential, error) {
 	return i.Mint(Door, ttl, id)
 }
 
+// Natsgate mints for the front door of devices that speak NATS with this edge id.
+func (i *Issuer) Natsgate(id string, ttl time.Duration) (Credential, error) {
+	return i.Mint(Natsgate, ttl, id)
+}
+
 // Backend mints for a process of the application.
 func (i *Issuer) Backend(name string, ttl time.Duration) (Credential, error) {
 	return i.Mint(Backend, ttl, name)

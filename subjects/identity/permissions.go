@@ -40,6 +40,8 @@ func PermissionsOf(names subjects.Names, role Role) Permissions {
 		p = edgePermissions(names)
 	case Door:
 		p = doorPermissions(names)
+	case Natsgate:
+		p = natsgatePermissions(names)
 	case Backend:
 		p = backendPermissions(names)
 	case Ledger:
@@ -76,7 +78,7 @@ func viewerPermissions(n subjects.Names) Permissions {
 	return p
 }
 
-// devicePermissions has no operation in it: they belong to the gateway for devices.
+// devicePermissions has any operation in it: what there is not is refused by the gate, in words.
 func devicePermissions(n subjects.Names) Permissions {
 	anyOp := strings.Replace(n.Device("*", id, "x"), id+".x", own, 1)
 	return Permissions{Publish: []string{anyOp}, Subscriptions: 8, Payload: 64 << 10}
@@ -98,6 +100,15 @@ func edgePermissions(n subjects.Names) Permissions {
 func doorPermissions(n subjects.Names) Permissions {
 	p := edgePermissions(n)
 	p.Publish = append(p.Publish, n.Requests(subjects.OpGet))
+	return p
+}
+
+// natsgatePermissions are those of an edge that hears devices, and passes on to other gates what
+// devices have sent: a gate believes another one which device that was.
+func natsgatePermissions(n subjects.Names) Permissions {
+	p := edgePermissions(n)
+	p.Publish = append(p.Publish, fill(n.GateRequests(id), "*"), inboxes(Device), inboxes(Natsgate))
+	p.Subscribe = append(p.Subscribe, n.Devices(), fill(n.GateRequests(id), own))
 	return p
 }
 

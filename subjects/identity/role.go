@@ -18,6 +18,7 @@ const (
 	Device   Role = "device"   // a device that speaks NATS
 	Edge     Role = "edge"     // a gateway process
 	Door     Role = "door"     // a front door: a gateway that also asks for its users
+	Natsgate Role = "natsgate" // a front door for devices that speak NATS
 	Backend  Role = "backend"  // the application: policies, and any viewer's requests
 	Ledger   Role = "ledger"   // reads what edges observed
 	Keeper   Role = "keeper"   // turns it into leases and views
@@ -27,10 +28,10 @@ const (
 )
 
 // Roles lists every role.
-var Roles = [...]Role{Viewer, Device, Edge, Door, Backend, Ledger, Keeper, Fanout, Worker, Operator}
+var Roles = [...]Role{Viewer, Device, Edge, Door, Natsgate, Backend, Ledger, Keeper, Fanout, Worker, Operator}
 
 // Later are the roles that the first fabrics with identities did not have.
-var Later = [...]Role{Worker, Door}
+var Later = [...]Role{Worker, Door, Natsgate}
 
 // Errors of this package, wrapped with the reason.
 var (

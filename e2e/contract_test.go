@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -20,6 +21,7 @@ import (
 	"github.com/rollcall-io/rollcall/docs/check"
 	"github.com/rollcall-io/rollcall/e2e"
 	"github.com/rollcall-io/rollcall/edge"
+	"github.com/rollcall-io/rollcall/edge/door"
 	"github.com/rollcall-io/rollcall/fanout"
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/ledger/live"
@@ -36,15 +38,20 @@ func TestContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	examples, err := check.Examples("../docs/contract.md")
-	if err != nil {
-		t.Fatal(err)
+	var examples []check.Example
+	for _, page := range []string{"../docs/contract.md", "../docs/natsgate.md"} {
+		more, err := check.Examples(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples = append(examples, more...)
 	}
 	lab.Bubble(t, func(t *testing.T) {
 		s := newContractScene(t)
 		s.policiesDecide()
 		s.theApplicationDecides()
 		s.theLedgerCounts()
+		s.devicesSpeak()
 		h := newHearing(t, document, s.names)
 		for _, m := range s.tap.all() {
 			h.hear(m)
@@ -315,6 +322,78 @@ func (s *contractScene) theLedgerCounts() {
 	s.ask(s.names.Stats(), "", "")
 }
 
+// device sends an operation of a device; the answer is a refusal with the code, if there
+// is to be one.
+func (s *contractScene) device(op subjects.DeviceOp, user, device, body string) (answer subjects.DeviceOpenAnswer, code subjects.DeviceCode) {
+	s.t.Helper()
+	m, err := s.nc.Request(s.names.Device(op, user, device), []byte(body), 10*time.Second)
+	if err == nil {
+		err = json.Unmarshal(m.Data, &answer)
+	}
+	if err != nil {
+		s.t.Fatalf("%s of %s: %v", op, user, err)
+	}
+	time.Sleep(time.Second)
+	return answer, deviceCode(m.Data)
+}
+
+func deviceCode(body []byte) subjects.DeviceCode {
+	var refusal subjects.DeviceRefusal
+	if json.Unmarshal(body, &refusal) != nil || refusal.Error == nil {
+		return ""
+	}
+	return refusal.Error.Code
+}
+
+// devicesSpeak over NATS at two gates that have room for a handful.
+func (s *contractScene) devicesSpeak() {
+	for _, id := range []string{"gate-1", "gate-2"} {
+		s.StartGate(id, door.Config{MaxSessions: 2, MaxDevices: 1})
+	}
+	const open = `{"device": "phone", "foreground": true, "active": true, "client": {"type": "app", "version": "1.2.0"}}`
+	kim, _ := s.device(subjects.DeviceOpen, "kim", "phone", open)
+	session := fmt.Sprintf(`{"sessionId": %q, "sessionEpoch": %d, `, kim.SessionID, kim.SessionEpoch)
+	for _, row := range []struct {
+		op   subjects.DeviceOp
+		body string
+		want subjects.DeviceCode
+	}{
+		{subjects.DeviceHeartbeat, session + `"seq": 1, "active": false}`, ""},
+		{subjects.DeviceHeartbeat, session + `"seq": 2, "later": {"x": 1}}`, ""},
+		{subjects.DeviceHeartbeat, session + `"seq": 2}`, ""},
+		{subjects.DeviceHeartbeat, session + `"seq": 3, "foreground": true, "active": true, "activity": "writing"}`, ""},
+		{subjects.DeviceHeartbeat, session + `"seq": 0}`, subjects.DeviceInvalid},
+		{subjects.DeviceHeartbeat, session + `"seq": "4"}`, subjects.DeviceInvalid},
+		{subjects.DeviceHeartbeat, `{"seq": 4}`, subjects.DeviceInvalid},
+		{subjects.DeviceHeartbeat, ``, subjects.DeviceInvalid},
+		{subjects.DeviceState, session + `"foreground": true, "active": false, "later": 1}`, ""},
+		{subjects.DeviceState, session + `"foreground": true}`, subjects.DeviceInvalid},
+		{subjects.DeviceOpen, `{"foreground": 1, "active": true}`, subjects.DeviceInvalid},
+		{subjects.DeviceOpen, `{"device": "tablet", "foreground": true, "active": true}`, subjects.DeviceForbidden},
+		{subjects.DeviceOpen, `{"foreground": true, "active": true, "later": "` + strings.Repeat("x", 20_000) + `"}`, subjects.DeviceTooLarge},
+		{subjects.DeviceClose, session + `"reason": "boredom"}`, subjects.DeviceInvalid},
+		{subjects.DeviceClose, session + `"reason": "logout"}`, ""},
+		{subjects.DeviceClose, session + `"reason": "goodbye"}`, subjects.DeviceUnregistered},
+		{subjects.DeviceHeartbeat, session + `"seq": 4}`, subjects.DeviceUnregistered},
+	} {
+		if _, code := s.device(row.op, "kim", "phone", row.body); code != row.want {
+			s.t.Errorf("%s %.80s: %q, want %q", row.op, row.body, code, row.want)
+		}
+	}
+	// Which gate NATS asks is left open: a user has room for one device at each, and each has
+	// room for two.
+	for n := range 10 {
+		if _, code := s.device(subjects.DeviceOpen, "lea", fmt.Sprint("phone-", n), `{"foreground": false, "active": false}`); code != "" && code != subjects.DeviceRateLimited {
+			s.t.Errorf("a device too many: %q", code)
+		}
+	}
+	for n := range 10 {
+		if _, code := s.device(subjects.DeviceOpen, fmt.Sprint("mia-", n), "phone", `{"foreground": false, "active": false}`); code != "" && code != subjects.DeviceUnavailable {
+			s.t.Errorf("a session too many: %q", code)
+		}
+	}
+}
+
 // touchy is a handler of a logger that does not bear an answer of the wrong length.
 type touchy struct{ slog.Handler }
 
@@ -351,7 +430,7 @@ type question struct {
 func newHearing(t *testing.T, d *check.Document, names subjects.Names) *hearing {
 	h := &hearing{t: t, document: d, open: make(map[string]question), seen: make(map[string]int), said: make(map[string][]any)}
 	h.internal = []string{"$KV."} // records, which JetStream sends to inboxes under their own subject
-	for _, kind := range []string{"log", "beats", "edge", "pulse", "peers", "peer"} {
+	for _, kind := range []string{"log", "beats", "edge", "pulse", "peers", "peer", "gate"} {
 		h.internal = append(h.internal, names.Prefix()+"."+kind+".")
 	}
 	return h
@@ -407,12 +486,15 @@ func (h *hearing) hearAnswer(q question, m *nats.Msg) {
 		h.t.Errorf("answer to %s: %.200s: %v", q.subject, m.Data, err)
 		return
 	}
-	code := m.Header.Get(micro.ErrorCodeHeader)
-	if q.fault != nil && !slices.Contains(faults, subjects.Code(code)) {
-		h.t.Errorf("%s does not validate (%v), and the answer was %q", q.subject, q.fault, code)
+	code, inBody := m.Header.Get(micro.ErrorCodeHeader), deviceCode(m.Data)
+	if q.fault != nil && !slices.Contains(faults, subjects.Code(code)) && inBody != subjects.DeviceInvalid {
+		h.t.Errorf("%s does not validate (%v), and the answer was %q", q.subject, q.fault, cmp.Or(code, string(inBody)))
 	}
 	if code != "" {
 		h.seen["code "+code]++
+	}
+	if inBody != "" {
+		h.seen["device code "+string(inBody)]++
 	}
 	h.see(q.operation, message, m)
 }
@@ -455,7 +537,8 @@ func forget(value any) {
 		}
 	case map[string]any:
 		for name, item := range v {
-			if name == "version" || name == "generation" || name == "seq" {
+			switch name {
+			case "version", "generation", "seq", "sessionId", "sessionEpoch", "serverTime", "nextHeartbeatInMs":
 				v[name] = true
 			}
 			forget(item)
@@ -479,6 +562,11 @@ func (h *hearing) wantAllSeen() {
 	}
 	for _, code := range codes {
 		wanted = append(wanted, "code "+code)
+	}
+	for _, code := range []subjects.DeviceCode{
+		subjects.DeviceUnregistered, subjects.DeviceForbidden, subjects.DeviceInvalid, subjects.DeviceTooLarge, subjects.DeviceRateLimited, subjects.DeviceUnavailable,
+	} { // the others belong to HTTP, and to operations that the document does not have
+		wanted = append(wanted, "device code "+string(code))
 	}
 	for _, what := range wanted {
 		if h.seen[what] == 0 {

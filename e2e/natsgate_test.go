@@ -36,7 +36,7 @@ func (g *guarded) gate(id string) (*guest, *natsgate.Gate) {
 	return p, gate
 }
 
-// A talker is a device that speaks NATS as docs/devices.md tells clients to: it comes when it
+// A talker is a device that speaks NATS as docs/natsgate.md tells clients to: it comes when it
 // is told to, opens a session when it hears that it has none, and tries again when it
 // hears nothing.
 type talker struct {

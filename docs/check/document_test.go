@@ -29,6 +29,9 @@ func TestTheDocumentHoldsTogether(t *testing.T) {
 		for _, op := range subjects.PolicyOps {
 			wanted[names.Policy(op, id)] = "policy" + strings.ToUpper(string(op[:1])) + string(op[1:])
 		}
+		for _, op := range subjects.DeviceOps {
+			wanted[names.Device(op, id, "tablet *1")] = "device" + strings.ToUpper(string(op[:1])) + string(op[1:])
+		}
 		wanted[names.ViewEvents(id, 3)] = "watch"
 	}
 	operations := make(map[string]bool)
@@ -42,7 +45,7 @@ func TestTheDocumentHoldsTogether(t *testing.T) {
 	if len(d.Operations) != len(operations) {
 		t.Errorf("%d operations, want %d", len(d.Operations), len(operations))
 	}
-	for _, subject := range []string{names.Log(0, "g1"), names.Beats(0, "g1"), names.EdgeControl("g1"), names.Pulse(0)} {
+	for _, subject := range []string{names.Log(0, "g1"), names.Beats(0, "g1"), names.EdgeControl("g1"), names.Pulse(0), names.GateRequest("g1", subjects.DeviceOpen, "a", "b")} {
 		if found := d.Match(subject); len(found) > 0 {
 			t.Errorf("%s is not for clients, and belongs to %v", subject, found)
 		}

@@ -125,7 +125,7 @@ func (g *Gate) open(r request) (any, error) {
 
 var (
 	errLeaving      = subjects.DeviceErrorf(subjects.DeviceUnregistered, "this gate closes; open a new session, which another one takes")
-	errUnregistered = subjects.DeviceErrorf(subjects.DeviceUnregistered, "there is no such session, or not any more; open a new one")
+	errUnregistered = subjects.DeviceErrorf(subjects.DeviceUnregistered, "there is no such session here, or not any more; open a new one")
 )
 
 // perform does an operation on the session that a body of type B names.

@@ -54,6 +54,9 @@ func TestEverySchemaCompiles(t *testing.T) {
 	for _, op := range subjects.PolicyOps {
 		get("policy-request#/$defs/" + string(op))
 	}
+	for _, op := range subjects.DeviceOps {
+		get("device-request#/$defs/" + string(op))
+	}
 }
 
 // values reads a list in a schema.
@@ -111,6 +114,10 @@ func TestTheListsAreThoseOfTheCode(t *testing.T) {
 		{"operations", strs(subjects.Ops[:]...), constants["Op"]},
 		{"policy operations", keys(t, "policy-request", "$defs"), constants["PolicyOp"]},
 		{"policy operations of the code", strs(subjects.PolicyOps...), constants["PolicyOp"]},
+		{"device codes", values(t, "device-error", "properties", "error", "properties", "code", "enum"), constants["DeviceCode"]},
+		{"device codes of the code", strs(subjects.DeviceCodes[:]...), constants["DeviceCode"]},
+		{"device operations", append(keys(t, "device-request", "$defs"), "superseded", "dead"), append(constants["DeviceOp"], "client")}, // two are said to devices
+		{"reasons of a close", values(t, "device-request", "$defs", "close", "properties", "reason", "enum"), []string{subjects.DeviceGoodbye, subjects.DeviceLogout, ""}},
 		{"granularities", values(t, "common", "$defs", "granularity", "enum"), granularities},
 		{"availabilities", values(t, "common", "$defs", "availability", "enum"), availabilities},
 		// A target who leaves the word to its devices says nothing.
@@ -149,6 +156,9 @@ func TestTheLimitsAreThoseOfTheCode(t *testing.T) {
 		"priority":          {int(common("priority").Maximum.Num().Int64()), subjects.MaxPriority},
 		"shards":            {int(get("position#/properties/shard").Maximum.Num().Int64()), subjects.MaxShards - 1},
 		"targets of a view": {int(get("position#/properties/targets").Maximum.Num().Int64()), subjects.MaxTargets},
+		"activity to tell":  {*common("activity").MaxLength, subjects.MaxActivity},
+		"words on clients":  {*common("client").MaxLength, subjects.MaxClient},
+		"beats":             {int(get("device-request#/$defs/heartbeat/properties/seq").Maximum.Num().Int64()), subjects.MaxDeviceSeq},
 		"numbers":           {int(common("number").Maximum.Num().Int64()), 1<<53 - 1},
 	} {
 		if row[0] != row[1] {
@@ -172,6 +182,16 @@ func TestTheFieldsAreThoseOfTheTypes(t *testing.T) {
 	// Those that embed a position have one field more.
 	for name, value := range map[string]any{"snapshot": subjects.ShardSnapshot{}, "message": subjects.Message{}} {
 		if got, want := append(keys(t, name, "properties"), keys(t, "position", "properties")...), fieldsOf(reflect.TypeOf(value)); !sameSet(got, want) {
+			t.Errorf("%s: %v, the type has %v", name, got, want)
+		}
+	}
+	for name, value := range map[string]any{
+		"device-request#/$defs/open": subjects.DeviceOpenRequest{}, "device-request#/$defs/heartbeat": subjects.DeviceHeartbeatRequest{},
+		"device-request#/$defs/state": subjects.DeviceStateRequest{}, "device-request#/$defs/close": subjects.DeviceCloseRequest{},
+		"device-request#/$defs/client": subjects.DeviceClient{}, "device-answer#/$defs/open": subjects.DeviceOpenAnswer{},
+		"device-answer#/$defs/live": subjects.DeviceAnswer{}, "device-error": subjects.DeviceRefusal{},
+	} {
+		if got, want := slices.Collect(maps.Keys(compile(t)(name).Properties)), fieldsOf(reflect.TypeOf(value)); !sameSet(got, want) {
 			t.Errorf("%s: %v, the type has %v", name, got, want)
 		}
 	}
@@ -229,6 +249,12 @@ func TestWhatTheFabricNeverSends(t *testing.T) {
 			`{}`, `{"user":""}`, `{"user":"a","contact":"all"}`, `{"user":"a","overrides":{"b":"all"}}`, `{"user":"a","overrides":{"":"exact"}}`,
 			`{"user":"a","statuses":[{"availability":"away"}]}`, `{"user":"a","statuses":[{"availability":"busy","priority":0}]}`,
 		},
+		"device-answer#/$defs/open": {`{}`, `{"sessionId":"","sessionEpoch":1,"heartbeatIntervalMs":1,"idleThresholdMs":1,"idleTimeoutMs":1,"serverTime":"2026-01-01T00:00:00.000Z","nextHeartbeatInMs":1}`},
+		"device-answer#/$defs/live": {
+			`{}`, `null`, `{"serverTime":"2026-01-01T00:00:00Z","nextHeartbeatInMs":1}`, `{"serverTime":"2026-01-01T00:00:00.000+01:00","nextHeartbeatInMs":1}`,
+			`{"serverTime":"2026-01-01T00:00:00.000Z","nextHeartbeatInMs":0}`, `{"serverTime":"2026-01-01T00:00:00.000Z","nextHeartbeatInMs":1.5}`,
+		},
+		"device-error":   {`{}`, `{"error":{}}`, `{"error":{"code":"ODD","message":"x"}}`, `{"error":{"code":"INTERNAL","message":""}}`, `{"error":"INTERNAL"}`},
 		"error":          {`{}`, `{"Nats-Service-Error-Code":"odd","Nats-Service-Error":"x"}`, `{"Nats-Service-Error-Code":"internal"}`},
 		"sight-question": {`{}`, `{"viewer":"a","targets":[]}`, `{"viewer":"a","targets":[""]}`},
 		"sight-answer":   {`{}`, `{"sights":["all"]}`, `{"sights":[null]}`, `{"sights":[]}`},
@@ -256,6 +282,7 @@ func TestWhatIsReceivedIsOpen(t *testing.T) {
 		"policy":         `{"later":1,"user":"a","statuses":[{"later":1,"availability":"away","priority":1}]}`,
 		"error":          `{"later":"x","Nats-Service-Error-Code":"internal","Nats-Service-Error":"x"}`,
 		"sight-question": `{"later":1,"viewer":"a","targets":["b"]}`,
+		"device-error":   `{"later":1,"error":{"later":1,"code":"INTERNAL","message":"x"}}`,
 	} {
 		if err := verdict(t, get(name), body); err != nil {
 			t.Errorf("%s: %v", name, err)

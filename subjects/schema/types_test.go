@@ -70,6 +70,33 @@ var (
 	})
 )
 
+var (
+	aDeviceSession = rapid.Custom(func(t *rapid.T) subjects.DeviceSession {
+		return subjects.DeviceSession{SessionID: "g1." + rapid.StringMatching("[A-Za-z0-9_-]{22}").Draw(t, "id"), SessionEpoch: int64(aNumber.Draw(t, "epoch") | 1)}
+	})
+	aDeviceAnswer = rapid.Custom(func(t *rapid.T) subjects.DeviceAnswer {
+		return subjects.DeviceAnswer{
+			ServerTime:        subjects.DeviceTime(rapid.Int64Range(0, 253402300799e3).Draw(t, "ms") * 1000),
+			NextHeartbeatInMs: rapid.Int64Range(1, 1e6).Draw(t, "next"),
+		}
+	})
+	aDeviceOpened = rapid.Custom(func(t *rapid.T) subjects.DeviceOpenAnswer {
+		s := aDeviceSession.Draw(t, "session")
+		return subjects.DeviceOpenAnswer{
+			SessionID: s.SessionID, SessionEpoch: s.SessionEpoch, HeartbeatIntervalMs: 30_000, IdleThresholdMs: 300_000, IdleTimeoutMs: 75_000,
+			DeviceAnswer: aDeviceAnswer.Draw(t, "answer"),
+		}
+	})
+)
+
+// requested reads a request of a device as a front door does.
+func requested[T interface{ Check() error }](body []byte) (r T, err error) {
+	if err := subjects.DecodeDevice(body, &r); err != nil {
+		return r, err
+	}
+	return r, r.Check()
+}
+
 func pointers[T any](list []T) (all []*T) {
 	for i := range list {
 		all = append(all, &list[i])
@@ -162,6 +189,33 @@ func TestWhatTheTypesWriteValidates(t *testing.T) {
 		}
 		return s
 	}), subjects.DecodeStats)
+	holds(t, "device-answer#/$defs/open", aDeviceOpened, plainly[subjects.DeviceOpenAnswer])
+	holds(t, "device-answer#/$defs/live", aDeviceAnswer, plainly[subjects.DeviceAnswer])
+	holds(t, "device-request#/$defs/open", rapid.Custom(func(t *rapid.T) subjects.DeviceOpenRequest {
+		return subjects.DeviceOpenRequest{
+			Device: anID.Draw(t, "device"), Foreground: new(rapid.Bool().Draw(t, "foreground")), Active: new(rapid.Bool().Draw(t, "active")),
+			Activity: rapid.StringN(0, 21, subjects.MaxActivity).Draw(t, "activity"), Session: anID.Draw(t, "session"),
+			Client: subjects.DeviceClient{Type: rapid.StringN(0, 21, subjects.MaxClient).Draw(t, "type")},
+		}
+	}), requested[subjects.DeviceOpenRequest])
+	holds(t, "device-request#/$defs/heartbeat", rapid.Custom(func(t *rapid.T) subjects.DeviceHeartbeatRequest {
+		r := subjects.DeviceHeartbeatRequest{DeviceSession: aDeviceSession.Draw(t, "session"), Seq: rapid.Uint32Range(1, subjects.MaxDeviceSeq).Draw(t, "seq")}
+		if rapid.Bool().Draw(t, "state") {
+			r.Active, r.Activity = new(rapid.Bool().Draw(t, "active")), new(rapid.StringN(0, 21, subjects.MaxActivity).Draw(t, "activity"))
+		}
+		return r
+	}), requested[subjects.DeviceHeartbeatRequest])
+	holds(t, "device-request#/$defs/state", rapid.Custom(func(t *rapid.T) subjects.DeviceStateRequest {
+		return subjects.DeviceStateRequest{DeviceSession: aDeviceSession.Draw(t, "session"), Foreground: new(rapid.Bool().Draw(t, "foreground")), Active: new(true)}
+	}), requested[subjects.DeviceStateRequest])
+	holds(t, "device-request#/$defs/close", rapid.Custom(func(t *rapid.T) subjects.DeviceCloseRequest {
+		return subjects.DeviceCloseRequest{DeviceSession: aDeviceSession.Draw(t, "session"), Reason: rapid.SampledFrom([]string{"", subjects.DeviceGoodbye, subjects.DeviceLogout}).Draw(t, "reason")}
+	}), requested[subjects.DeviceCloseRequest])
+	holds(t, "device-error", rapid.Custom(func(t *rapid.T) subjects.DeviceRefusal {
+		e := subjects.DeviceErrorf(rapid.SampledFrom(subjects.DeviceCodes[:]).Draw(t, "code"), "because")
+		e.RetryAfter = time.Duration(rapid.IntRange(0, 9).Draw(t, "seconds")) * time.Second
+		return subjects.DeviceRefusal{Error: e}
+	}), plainly[subjects.DeviceRefusal])
 	for _, op := range subjects.PolicyOps {
 		holds(t, "policy-request#/$defs/"+string(op), requestOf(op), func(b []byte) (subjects.PolicyRequest, error) { return subjects.DecodePolicyRequest(op, b) })
 	}

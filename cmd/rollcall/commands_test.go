@@ -377,7 +377,7 @@ func TestMetricsOfUp(t *testing.T) {
 		for waited := true; waited && code == http.StatusServiceUnavailable; code, body = page(t, at) {
 			waited = retry.Pause(t.Context(), 10*time.Millisecond) // some part is still being started
 		}
-		if code != http.StatusOK || body != "keeper ok\nfanout ok\nledger ok\ngateway ok\n" {
+		if code != http.StatusOK || body != "keeper ok\nfanout ok\nledger ok\ngateway ok\nnatsgate ok\n" {
 			t.Errorf("%s: %d %q", at, code, body)
 		}
 	}

@@ -57,7 +57,7 @@ func (c *ledgerRunCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer ledger.Close()
-	return wrongly(c.run(ctx, std, identity.Ledger, func(p process) (sharer, error) {
+	return wrongly(c.run(ctx, std, identity.Ledger, ofSharers, func(p process) (sharer, error) {
 		config.Prefix, config.Registerer, config.Logger = c.Prefix, p.registry, p.log
 		if len(c.Shard) == 0 {
 			config.Member = p.member

@@ -33,25 +33,26 @@ Start with:
   rollcall bounds                        how late each way of leaving is noticed`
 
 type cli struct {
-	Up      upCmd      `cmd:"" help:"Run a whole fabric in this process: server, keeper, fanout, ledger."`
-	Who     whoCmd     `cmd:"" help:"Show the state of users now."`
-	Watch   watchCmd   `cmd:"" help:"Show changes of users as a viewer receives them."`
-	Explain explainCmd `cmd:"" help:"Say why a user is shown as it is."`
-	Top     topCmd     `cmd:"" help:"Show how many users are online now, and for how long today."`
-	Replay  replayCmd  `cmd:"" help:"Play a connection history into a running fabric."`
-	Policy  policyCmd  `cmd:"" help:"Read and change who may know what of a user."`
-	Token   tokenCmd   `cmd:"" help:"Mint and revoke credentials."`
-	Init    initCmd    `cmd:"" help:"Prepare an existing NATS system: account, streams, buckets."`
-	Keeper  keeperCmd  `cmd:"" help:"Run a keeper on an existing NATS system."`
-	Fanout  fanoutCmd  `cmd:"" help:"Run a fanout on an existing NATS system."`
-	Gateway gatewayCmd `cmd:"" help:"Take heartbeats of devices by HTTP and WebSocket."`
-	Board   boardCmd   `cmd:"" help:"Serve a page: who is online, and how the fabric is."`
-	Bounds  boundsCmd  `cmd:"" help:"Compute how late each way of leaving is noticed."`
-	Doctor  doctorCmd  `cmd:"" help:"Examine a running fabric: what is wrong, or that all is well."`
-	Bench   benchCmd   `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
-	Ledger  ledgerCmd  `cmd:"" help:"Online time: follow a fabric, import histories, report, export, forget."`
-	Cohort  cohortCmd  `cmd:"" help:"Worker groups: who is alive, who owns what; drain and move."`
-	Version versionCmd `cmd:"" help:"Show the version."`
+	Up       upCmd       `cmd:"" help:"Run a whole fabric in this process: server, keeper, fanout, ledger."`
+	Who      whoCmd      `cmd:"" help:"Show the state of users now."`
+	Watch    watchCmd    `cmd:"" help:"Show changes of users as a viewer receives them."`
+	Explain  explainCmd  `cmd:"" help:"Say why a user is shown as it is."`
+	Top      topCmd      `cmd:"" help:"Show how many users are online now, and for how long today."`
+	Replay   replayCmd   `cmd:"" help:"Play a connection history into a running fabric."`
+	Policy   policyCmd   `cmd:"" help:"Read and change who may know what of a user."`
+	Token    tokenCmd    `cmd:"" help:"Mint and revoke credentials."`
+	Init     initCmd     `cmd:"" help:"Prepare an existing NATS system: account, streams, buckets."`
+	Keeper   keeperCmd   `cmd:"" help:"Run a keeper on an existing NATS system."`
+	Fanout   fanoutCmd   `cmd:"" help:"Run a fanout on an existing NATS system."`
+	Gateway  gatewayCmd  `cmd:"" help:"Take heartbeats of devices by HTTP and WebSocket."`
+	Natsgate natsgateCmd `cmd:"" help:"Take heartbeats of devices that speak NATS."`
+	Board    boardCmd    `cmd:"" help:"Serve a page: who is online, and how the fabric is."`
+	Bounds   boundsCmd   `cmd:"" help:"Compute how late each way of leaving is noticed."`
+	Doctor   doctorCmd   `cmd:"" help:"Examine a running fabric: what is wrong, or that all is well."`
+	Bench    benchCmd    `cmd:"" help:"Measure a fabric on this machine beside raw NATS."`
+	Ledger   ledgerCmd   `cmd:"" help:"Online time: follow a fabric, import histories, report, export, forget."`
+	Cohort   cohortCmd   `cmd:"" help:"Worker groups: who is alive, who owns what; drain and move."`
+	Version  versionCmd  `cmd:"" help:"Show the version."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 }

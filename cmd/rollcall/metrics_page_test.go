@@ -124,6 +124,7 @@ func registered(t *testing.T) registry {
 		f.StartKeeperAs("k1") // and so a member of a group
 		f.StartFanoutWith(fanout.Config{})
 		f.StartEdge("g1")
+		f.StartGate("gate-1", door.Config{Edge: edge.Config{Registerer: r}})
 		nc := lab.Connect(t, f.Server.NewLink())
 		d, err := door.New(nc, door.Config{Edge: edge.Config{ID: "g2"}})
 		if err != nil {

@@ -40,13 +40,29 @@ type process struct {
 	log      *slog.Logger
 }
 
-// run connects with the part's role and runs it beside its metrics until interrupted. Then the part hands
-// its shards over.
-func (r running) run(ctx context.Context, std console, role identity.Role, start func(process) (sharer, error)) error {
+// manners are how a part begins and ends, in words.
+type manners struct {
+	runs, leaves string
+	patience     time.Duration // with its leaving
+	named        bool          // a credential is for one id
+}
+
+// patience is how long a part may take to leave, or shards to be handed over.
+const patience = 10 * time.Second
+
+// ofSharers are those of parts that share the shards out.
+var ofSharers = manners{
+	runs:   "shares the shards with others; Ctrl-C hands its own over",
+	leaves: "handing the shards over", patience: patience,
+}
+
+// run connects with the part's role and runs it beside its metrics until interrupted. Then the part leaves
+// politely.
+func (r running) run(ctx context.Context, std console, role identity.Role, how manners, start func(process) (sharer, error)) error {
 	log := r.logger(std, slog.LevelInfo)
 	r.log = log
 	id := cmp.Or(r.ID, nameIn(r.Creds, role), thisProcess(role))
-	nc, err := r.connectAs(std, string(role), party{role: role, ids: []string{id}, anyName: true, does: "run a " + string(role)})
+	nc, err := r.connectAs(std, string(role), party{role: role, ids: []string{id}, anyName: !how.named, does: "run a " + string(role)})
 	if err != nil {
 		return err
 	}
@@ -78,18 +94,15 @@ func (r running) run(ctx context.Context, std console, role identity.Role, start
 		case <-ctx.Done():
 		}
 		defer end()
-		return handOver(working, std, w)
+		return how.leave(working, std, w)
 	})
-	fmt.Fprintf(std.out, "%s %s runs on %s and shares the shards with others; Ctrl-C hands its own over\n", role, id, nc.ConnectedUrlRedacted())
+	fmt.Fprintf(std.out, "%s %s runs on %s and %s\n", role, id, nc.ConnectedUrlRedacted(), how.runs)
 	return group.Wait()
 }
 
-// patience is how long shards may take to be handed over.
-const patience = 10 * time.Second
-
-func handOver(ctx context.Context, std console, w sharer) error {
-	fmt.Fprintln(std.err, "rollcall: handing the shards over; a second Ctrl-C ends it at once")
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (m manners) leave(ctx context.Context, std console, w sharer) error {
+	fmt.Fprintf(std.err, "rollcall: %s; a second Ctrl-C ends it at once\n", m.leaves)
+	ctx, cancel := context.WithTimeout(ctx, m.patience)
 	defer cancel()
 	return w.Drain(ctx)
 }
@@ -116,7 +129,7 @@ func (c *keeperCmd) Help() string {
 }
 
 func (c *keeperCmd) Run(ctx context.Context, std console) error {
-	return c.run(ctx, std, identity.Keeper, func(p process) (sharer, error) {
+	return c.run(ctx, std, identity.Keeper, ofSharers, func(p process) (sharer, error) {
 		return keeper.New(p.nc, keeper.Config{Prefix: c.Prefix, Member: p.member, Registerer: p.registry, Logger: p.log})
 	})
 }
@@ -132,7 +145,7 @@ func (c *fanoutCmd) Help() string {
 }
 
 func (c *fanoutCmd) Run(ctx context.Context, std console) error {
-	return c.run(ctx, std, identity.Fanout, func(p process) (sharer, error) {
+	return c.run(ctx, std, identity.Fanout, ofSharers, func(p process) (sharer, error) {
 		return fanout.New(p.nc, fanout.Config{
 			Prefix: c.Prefix, Member: p.member, Relations: c.relations(), AskSights: c.AskSights, Registerer: p.registry, Logger: p.log,
 		})

@@ -31,8 +31,9 @@ var digests = map[string]digest{
 	"ledger": {"ledger", "rollcall_ledger_", []string{
 		"online_users", "active_users", "open_sessions", "sessions_total", "rejected_total", "behind_messages", "store_failures_total",
 	}},
-	"gateway": {"gateway", "rollcall_gateway_", []string{"sockets", "sessions", "requests_total", "socket_closes_total"}},
-	"archive": {"archive", "rollcall_archive_", []string{"events_total", "rejected_total", "merged_files_total", "behind_messages"}},
+	"gateway":  {"gateway", "rollcall_gateway_", []string{"sockets", "sessions", "requests_total", "socket_closes_total"}},
+	"natsgate": {"natsgate", "rollcall_natsgate_", []string{"sessions", "requests_total", "relayed_total", "deaf_total"}},
+	"archive":  {"archive", "rollcall_archive_", []string{"events_total", "rejected_total", "merged_files_total", "behind_messages"}},
 }
 
 // summarise logs a line with the figures of each part from time to time, until ctx ends.

@@ -45,10 +45,11 @@ type upCmd struct {
 	Shards int      `placeholder:"N" help:"Shards of a new fabric, fixed for its life (default 4)."`
 	Prefix string   `default:"presence" help:"Prefix of the fabric's subjects."`
 	timing
-	Ledger  bool     `default:"true" negatable:"" help:"Count online time (default); --no-ledger for not."`
-	Zone    []string `default:"UTC" placeholder:"NAME" help:"Time zone whose days the ledger counts, such as Europe/Berlin (default ${default}). Repeatable."`
-	Store   string   `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"Where the ledger is: postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
-	Archive *bool    `negatable:"" help:"Write raw events to Parquet files in the data directory, and keep log and heartbeats until they are there (default: what the fabric has, or not)."`
+	Natsgate bool     `default:"true" negatable:"" help:"Take devices that speak NATS (default); --no-natsgate for not."`
+	Ledger   bool     `default:"true" negatable:"" help:"Count online time (default); --no-ledger for not."`
+	Zone     []string `default:"UTC" placeholder:"NAME" help:"Time zone whose days the ledger counts, such as Europe/Berlin (default ${default}). Repeatable."`
+	Store    string   `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"Where the ledger is: postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
+	Archive  *bool    `negatable:"" help:"Write raw events to Parquet files in the data directory, and keep log and heartbeats until they are there (default: what the fabric has, or not)."`
 	observed
 }
 
@@ -134,10 +135,15 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	if err != nil {
 		return err
 	}
-	roles := []identity.Role{identity.Keeper, identity.Fanout, identity.Ledger, identity.Door}
+	roles := []identity.Role{identity.Keeper, identity.Fanout, identity.Ledger, identity.Door, identity.Natsgate}
+	gate := "up-" + thisStart(identity.Natsgate)
 	conns := make([]*nats.Conn, len(roles))
 	for i, role := range roles {
-		options, err := as(authority.Issuer(), identity.MaxTTL, role, "up")
+		name := "up"
+		if role == identity.Natsgate {
+			name = gate
+		}
+		options, err := as(authority.Issuer(), identity.MaxTTL, role, name)
 		if err != nil {
 			return err
 		}
@@ -178,6 +184,13 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 		summarised = append(summarised, digests["gateway"])
 		group.Go(func() error {
 			return part("gateway", c.gateway(ctx, conns[3], site, watch, parts.With("part", "gateway")))
+		})
+	}
+	if c.Natsgate {
+		watch.parts.Expect("natsgate")
+		summarised = append(summarised, digests["natsgate"])
+		group.Go(func() error {
+			return part("natsgate", c.natsgate(ctx, conns[4], gate, watch, parts.With("part", "natsgate")))
 		})
 	}
 	watch.serve(ctx, group)

@@ -59,6 +59,17 @@ func (g *Gate) Door() *door.Door { return g.door }
 // Ready is closed when the server knows that devices can reach the gate.
 func (g *Gate) Ready() <-chan struct{} { return g.serving }
 
+// Live is nil: it has no loop that could stand still on its own.
+func (g *Gate) Live() error { return g.door.Live() }
+
+// Readiness is nil while devices can open sessions here.
+func (g *Gate) Readiness() error {
+	if !closed(g.serving) || closed(g.leaving) {
+		return errors.New("hears no devices")
+	}
+	return g.door.Readiness()
+}
+
 // errDrained ends the goroutines of a gate that has left politely.
 var errDrained = errors.New("natsgate: drained")
 

@@ -196,7 +196,7 @@ var evidence = flag.String("evidence", "", "the `file` to write the table of fal
 // How many false and true detections there are at each threshold beside the fixed timeout. With
 // -evidence on 10,000 connection hours of each kind, otherwise on a few.
 func TestDetections(t *testing.T) {
-	hours, devices, resolution := 160, 40, time.Second
+	hours, devices, resolution := 80, 40, time.Second
 	if *evidence != "" {
 		hours, devices, resolution = 10_000, 400, 0
 	}

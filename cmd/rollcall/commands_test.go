@@ -439,7 +439,7 @@ func TestUpRefusedMakesNothing(t *testing.T) {
 
 // Pages may connect only from origins that were named; up says so, also when one is refused.
 func TestUpSaysWhichPagesMayConnect(t *testing.T) {
-	if says := upSays(t, "--data", t.TempDir()); !regexp.MustCompile(`ws://\S+ \(pages: none; --origin URL`).MatchString(says) || strings.Contains(says, sample) {
+	if says := upSays(t, "--data", t.TempDir()); !regexp.MustCompile(`ws://\S+ \(pages: the board; --origin URL`).MatchString(says) || strings.Contains(says, sample) {
 		t.Error(says)
 	}
 	t.Chdir(filepath.Join("..", "..")) // where the sample is

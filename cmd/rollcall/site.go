@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/rollcall-io/rollcall/edge/gateway"
 	"github.com/rollcall-io/rollcall/internal/health"
@@ -21,6 +22,16 @@ func newSite(g *gateway.Gateway, parts *health.Parts) *http.ServeMux {
 	site.Handle(gateway.Root, g)
 	parts.Register(site)
 	return site
+}
+
+// until ends requests with ctx, which streams to a page would outlive.
+func until(ctx context.Context, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		working, end := context.WithCancel(r.Context())
+		defer end()
+		defer context.AfterFunc(ctx, end)()
+		h.ServeHTTP(w, r.WithContext(working))
+	})
 }
 
 // listenSite opens the HTTP listener, which other machines reach with TLS only.
@@ -73,4 +84,14 @@ func siteURL(listener net.Listener, secure *natsd.TLS) string {
 		scheme = "https"
 	}
 	return scheme + "://" + listener.Addr().String()
+}
+
+// siteOrigins are those of its pages, as browsers name them.
+func siteOrigins(listener net.Listener, secure *natsd.TLS) []string {
+	origins := []string{siteURL(listener, secure)}
+	if address, ok := listener.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() {
+		scheme, _, _ := strings.Cut(origins[0], ":")
+		origins = append(origins, fmt.Sprintf("%s://localhost:%d", scheme, address.Port))
+	}
+	return origins
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/fanout"
+	"github.com/rollcall-io/rollcall/internal/board"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
@@ -37,7 +39,8 @@ type upCmd struct {
 	Keys      string `env:"ROLLCALL_KEYS" type:"path" placeholder:"DIR" help:"Keys of the fabric; made on the first start (default: keys in the data directory)."`
 	Listen    string `default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where NATS clients connect; loopback only without TLS (default ${default})."`
 	WebSocket string `name:"websocket" default:"127.0.0.1:4280" placeholder:"HOST:PORT" help:"Where browsers connect; loopback only without TLS (default ${default}); 'off' for none."`
-	HTTP      string `name:"http" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where devices connect, by HTTP and WebSocket; loopback only without TLS (default ${default}); 'off' for nowhere."`
+	HTTP      string `name:"http" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the board is, and where devices connect, by HTTP and WebSocket; loopback only without TLS (default ${default}); 'off' for nowhere."`
+	boarding
 	doorway
 	listenerTLS
 	sight
@@ -95,6 +98,7 @@ func (c *upCmd) Run(ctx context.Context, std console) error {
 			return err
 		}
 		defer site.Close()
+		config.Origins = append(config.Origins, siteOrigins(site, config.TLS)...)
 	}
 	authority, err := c.authority()
 	if err != nil {
@@ -135,7 +139,7 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	if err != nil {
 		return err
 	}
-	roles := []identity.Role{identity.Keeper, identity.Fanout, identity.Ledger, identity.Door, identity.Natsgate}
+	roles := []identity.Role{identity.Keeper, identity.Fanout, identity.Ledger, identity.Door, identity.Natsgate, identity.Operator}
 	gate := "up-" + thisStart(identity.Natsgate)
 	conns := make([]*nats.Conn, len(roles))
 	for i, role := range roles {
@@ -180,10 +184,14 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	group.Go(func() error { return part("keeper", k.Run(ctx)) })
 	group.Go(func() error { return part("fanout", f.Run(ctx)) })
 	if site != nil {
+		page, err := c.page(server, site, authority, conns[5], parts.With("part", "board"))
+		if err != nil {
+			return err
+		}
 		watch.parts.Expect("gateway")
 		summarised = append(summarised, digests["gateway"])
 		group.Go(func() error {
-			return part("gateway", c.gateway(ctx, conns[3], site, watch, parts.With("part", "gateway")))
+			return part("gateway", c.gateway(ctx, conns[3], site, watch, page, parts.With("part", "gateway")))
 		})
 	}
 	if c.Natsgate {
@@ -199,9 +207,22 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	return group.Wait()
 }
 
-// gateway serves devices beside everything else on the HTTP listener. It does not drain:
+// page makes the board; nil where it would show operators' figures to everybody.
+func (c *upCmd) page(server *natsd.Server, site net.Listener, authority *identity.Authority, nc *nats.Conn, log *slog.Logger) (http.Handler, error) {
+	loopback := isLoopback(site)
+	if !loopback && c.OperatorToken == "" {
+		return nil, nil
+	}
+	cfg := board.Config{Conn: nc, Prefix: c.Prefix, WebSocket: server.WebSocketURL(), Gateway: board.OwnGateway, Loopback: loopback, Logger: log}
+	if c.Ledger {
+		cfg.Ledger = c.boarding.ledger(c.shelf().place(), c.Zone[0])
+	}
+	return c.board(cfg, authority, c.Keys)
+}
+
+// gateway serves devices beside the board on the HTTP listener. It does not drain:
 // when it stops, so does the fabric, and devices come back to the next one.
-func (c *upCmd) gateway(ctx context.Context, nc *nats.Conn, site net.Listener, watch *watch, log *slog.Logger) error {
+func (c *upCmd) gateway(ctx context.Context, nc *nats.Conn, site net.Listener, watch *watch, page http.Handler, log *slog.Logger) error {
 	own, err := bearerKey(c.Keys)
 	if err != nil {
 		return err
@@ -217,7 +238,11 @@ func (c *upCmd) gateway(ctx context.Context, nc *nats.Conn, site net.Listener, w
 	watch.parts.Add("gateway", front)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return front.Run(ctx) })
-	group.Go(func() error { return serveSite(ctx, site, newSite(front.gateway, &watch.parts), log) })
+	handler := newSite(front.gateway, &watch.parts)
+	if page != nil {
+		handler.Handle("/", until(ctx, page))
+	}
+	group.Go(func() error { return serveSite(ctx, site, handler, log) })
 	return group.Wait()
 }
 
@@ -403,8 +428,10 @@ func (c *upCmd) pages(url string) string {
 	switch {
 	case url == "":
 		return "off"
-	case len(c.Origin) == 0:
+	case len(c.Origin) == 0 && c.HTTP == "off":
 		return url + " (pages: none; --origin URL lets those of a site in)"
+	case len(c.Origin) == 0:
+		return url + " (pages: the board; --origin URL lets those of a site in)"
 	}
 	return url + " (pages of " + strings.Join(c.Origin, ", ") + ")"
 }
@@ -417,12 +444,15 @@ func invocation(executable string) string {
 	return "rollcall"
 }
 
-// site is where devices connect.
+// site is where the board is, and where devices connect.
 func (c *upCmd) site(site net.Listener) string {
-	if site == nil {
+	switch {
+	case site == nil:
 		return "off"
+	case !isLoopback(site) && c.OperatorToken == "":
+		return siteURL(site, c.tls()) + " (without the board, which needs --operator-token there)"
 	}
-	return siteURL(site, c.tls())
+	return siteURL(site, c.tls()) + "/ (the board, and devices)"
 }
 
 func (c *upCmd) ledgerPlace() string {

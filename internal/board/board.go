@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,6 +28,9 @@ var (
 	ErrConfig = errors.New("board: invalid configuration")
 )
 
+// OwnGateway is a gateway on the board's own listener.
+const OwnGateway = "/"
+
 // Config of a board.
 type Config struct {
 	// Conn is an operator's connection.
@@ -34,8 +38,8 @@ type Config struct {
 	Prefix string // of the fabric; default [subjects.DefaultPrefix]
 	// WebSocket is where pages reach the NATS server as viewers.
 	WebSocket string
-	// Gateway is the origin of the gateway at which the page is a device of its user: "" if there is
-	// none, "/" for the board's own.
+	// Gateway is the URL of the gateway at which the page is a device of its user,
+	// [OwnGateway] for one beside the board, or empty for none.
 	Gateway string
 	// SignIn lets whoever asks be any user: for development, and on loopback only. Nil
 	// for not.
@@ -123,7 +127,14 @@ func contentPolicy(c Config) string {
 	connect := []string{"'self'"}
 	for _, address := range []string{c.WebSocket, c.Gateway, c.SignInURL} {
 		if u, err := url.Parse(address); err == nil && u.Host != "" {
-			connect = append(connect, u.Scheme+"://"+u.Host)
+			host := u.Host
+			if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
+				host = "*:" + u.Port() // the page takes the host that it is from
+			}
+			connect = append(connect, u.Scheme+"://"+host)
+			if ws, is := strings.CutPrefix(u.Scheme, "http"); is { // a gateway's WebSocket
+				connect = append(connect, "ws"+ws+"://"+host)
+			}
 		}
 	}
 	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src " + strings.Join(connect, " ") +

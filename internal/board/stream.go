@@ -17,7 +17,9 @@ func newStream(w http.ResponseWriter) stream {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy that waits for more would hold them back
 	control := http.NewResponseController(w)
-	control.SetWriteDeadline(time.Time{}) // it has no end; where there is no deadline, none is taken back
+	// It has no end. Where there are no deadlines none are taken back.
+	control.SetReadDeadline(time.Time{}) // reading on is how the server notices that the page is gone
+	control.SetWriteDeadline(time.Time{})
 	return stream{w, control}
 }
 

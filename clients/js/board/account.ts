@@ -10,7 +10,7 @@ const availabilities: [Availability, string][] = [
 const ends: [string, string][] = [["", "until I change it"], ["30", "for 30 minutes"], ["60", "for an hour"], ["480", "for 8 hours"]];
 
 /** What the user says of itself, whom it blocks, and the way out. */
-export function account(me: Me, out: () => void, attempt: (work: () => Promise<unknown>) => Promise<void>, device: () => string): () => void {
+export function account(me: Me, out: () => void, attempt: (work: () => Promise<unknown>) => Promise<void>): void {
   const popover = document.getElementById("account")!;
   const corner = document.getElementById("me")!;
   corner.hidden = false;
@@ -40,7 +40,7 @@ export function account(me: Me, out: () => void, attempt: (work: () => Promise<u
     const blocks = me.policy?.blocks ?? [];
     popover.replaceChildren(
       h("h2", {}, me.user),
-      h("p", { class: "hint" }, device()),
+      h("p", { class: "hint" }, deviceText(me)),
       form,
       status?.until ? h("p", { class: "hint" }, `Until ${when(status.until.getTime())}.`) : "",
       h("h3", {}, "Blocked"),
@@ -53,5 +53,17 @@ export function account(me: Me, out: () => void, attempt: (work: () => Promise<u
   popover.addEventListener("beforetoggle", (event) => (event as ToggleEvent).newState === "open" && fill(), { signal: me.ended });
   me.on((change) => change.target === me.user && show());
   show();
-  return show;
+}
+
+const phases: Record<string, string> = {
+  connecting: "This browser connects to the gateway.", refused: "The gateway does not let this browser in.",
+  superseded: "Your device is connected elsewhere.", closed: "This browser is no device of yours any more.",
+};
+
+function deviceText({ device }: Me): string {
+  if (!device) return "This page looks only: it is no device of yours.";
+  const { phase, active, foreground, leading, error } = device.status;
+  if (phase !== "connected") return [phases[phase], error?.message].filter(Boolean).join(" ");
+  const state = active ? "active" : foreground ? "idle" : "in the background";
+  return `This browser is a device of yours, ${state}${leading ? "" : "; another tab speaks for it"}.`;
 }

@@ -13,7 +13,7 @@ export interface Config {
 export interface Grant {
   readonly user: string;
   readonly viewer: { readonly jwt: string; readonly seed: string };
-  readonly gateway?: string;
+  readonly gateway?: string; // a bearer token
   readonly expires: string;
 }
 

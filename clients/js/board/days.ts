@@ -16,12 +16,12 @@ export class DaysView {
   readonly #days = h("div", {}, h("p", { class: "hint" }, "Waiting for the ledger…"));
 
   constructor() {
-    this.element = h("div", { class: "days" }, h("h1", {}, "Online time"), this.#today, this.#days);
+    this.element = h("div", { class: "days" }, h("h2", {}, "Online time"), this.#today, this.#days);
   }
 
   showToday({ ledger }: Figures): void {
     this.#today.replaceChildren(...(ledger?.today ?? []).map((t) => h("section", { class: "card", "aria-label": `Today in ${t.zone}` },
-      h("h2", {}, "Today", h("small", {}, ` ${t.date} in ${t.zone}`)),
+      h("h3", {}, "Today", h("small", {}, ` ${t.date} in ${t.zone}`)),
       h("dl", { class: "tiles" }, ...ordered(t.measures).map(([name, m]) =>
         h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, hours(m.seconds * 1000), h("small", {}, `of ${count(m.users)} people`))))))));
   }
@@ -37,10 +37,10 @@ export class DaysView {
     const rows = [...all].reverse().filter((day) => days.days[day]).map((day) => h("tr", {}, h("th", { scope: "row" }, dayName(day)),
       ...measures.map((m) => h("td", { class: "number" }, hours(days.days[day]?.[m] ?? 0)))));
     this.#days.replaceChildren(h("section", { class: "card", "aria-labelledby": "days-title" },
-      h("h2", { id: "days-title" }, "By day", h("small", {}, ` the last ${all.length} days in ${days.zone}`)), legend(),
+      h("h3", { id: "days-title" }, "By day", h("small", {}, ` the last ${all.length} days in ${days.zone}`)), legend(),
       s("svg", { class: "bars", viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", "aria-label": "Online time of everybody by day, as in the table below" }, ...bars),
       h("div", { class: "axis", "aria-hidden": "true" }, h("span", {}, dayName(all[0]!)), h("span", {}, dayName(all.at(-1)!))),
-      rows.length === 0 ? h("p", { class: "hint" }, "Nothing yet.") : h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Online time by day" }, h("table", {},
+      rows.length === 0 ? h("p", { class: "hint" }, "Nothing yet.") : h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Online time by day" }, h("table", {},
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Day"), ...measures.map((m) => h("th", { scope: "col", class: "number" }, m)))), h("tbody", {}, ...rows))),
       days.role === "auditor" ? "" : h("p", { class: "hint" }, `As the role ${days.role} sees it: whole days that have ended${days.role === "analyst" ? ", no small groups" : ""}.`)));
   }

@@ -11,7 +11,7 @@ const SAMPLES = 300;
 
 /** How the fabric is: for operators. */
 export class FabricView {
-  readonly element = h("div", { class: "fabric" }, h("h1", {}, "Fabric"), h("p", { class: "hint" }, "Waiting for figures…"));
+  readonly element = h("div", { class: "fabric" }, h("h2", {}, "Fabric"), h("p", { class: "hint" }, "Waiting for figures…"));
   readonly #curve: { at: number; flips: number; changes: number }[] = [];
 
   show(f: Figures): void {
@@ -19,7 +19,7 @@ export class FabricView {
     const open = new Set([...this.element.querySelectorAll<HTMLDetailsElement>("details[open]")].map((d) => d.id));
     const focused = this.element.contains(document.activeElement) ? document.activeElement?.id : "";
     this.element.replaceChildren(
-      h("div", { class: "bar" }, h("h1", {}, "Fabric"), h("p", { class: "hint" }, `as of ${new Date(f.at).toLocaleTimeString()}`)),
+      h("div", { class: "bar" }, h("h2", {}, "Fabric"), h("p", { class: "hint" }, `as of ${new Date(f.at).toLocaleTimeString()}`)),
       ...f.missing.map((what) => h("p", { class: "notice warn" }, `Missing: ${what}`)),
       tiles(f), detection(f.keepers), this.#absorbed(f.keepers), edges(f), shards(f), groups(f.groups),
     );
@@ -48,7 +48,7 @@ export class FabricView {
     const text = `${counted(flips, "flip")} of devices, ${counted(changes, "change")} published since ${keepers.length > 0 ? when(Math.min(...keepers.map((k) => Date.parse(k.since)))) : "–"}. `
       + `In the last ${span(last.at - first.at)}: ${count(lately.flips)} and ${count(lately.changes)}.`;
     return h("section", { class: "card", "aria-labelledby": "flips-title" },
-      h("h2", { id: "flips-title" }, "Flips and published changes"),
+      h("h3", { id: "flips-title" }, "Flips and published changes"),
       h("p", { class: "hint" }, "Devices come and go; the debounce and other devices of the same user keep what would only flicker from being published."),
       h("p", { class: "legend" }, h("span", { class: "flips" }, "flips"), h("span", { class: "changes" }, "published")), this.#plot(), h("p", {}, text));
   }
@@ -125,13 +125,13 @@ function detection(keepers: readonly Keeper[]): HTMLElement {
       h("td", {}, w.count === 0 ? "–" : out === 0 ? h("span", { class: "good" }, "within") : h("span", { class: "bad" }, `${count(out)} outside`)));
   };
   return h("section", { class: "card detection", "aria-labelledby": "detection-title" },
-    h("h2", { id: "detection-title" }, "How late offline is shown"),
+    h("h3", { id: "detection-title" }, "How late offline is shown"),
     h("p", { class: "hint" }, "From leaving until offline is published. The band is what is promised, the bar what was measured since the keeper started."),
     wide("How late offline is shown", ["Who", "Bound", "", "Measured", ""], all.map(row)));
 }
 
 function wide(label: string, columns: readonly string[], rows: readonly HTMLElement[]): HTMLElement {
-  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": label, id: `wide-${label.replaceAll(" ", "-")}` },
+  return h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": label, id: `wide-${label.replaceAll(" ", "-")}` },
     h("table", {}, h("thead", {}, h("tr", {}, ...columns.map(head))), h("tbody", {}, ...rows)));
 }
 
@@ -149,7 +149,7 @@ function edges(f: Figures): HTMLElement {
       h("td", { class: "graph" }, h("progress", { value: Math.max(left, 0), max: lease_ttl_ms, "aria-label": `Lease of ${e.edge}`, ...(left < lease_ttl_ms / 4 && { class: "low" }) })),
       h("td", {}, left > 0 ? `${span(left)} left` : h("span", { class: "bad" }, "over")), h("td", {}, when(e.started)));
   });
-  return h("section", { class: "card", "aria-labelledby": "edges-title" }, h("h2", { id: "edges-title" }, "Edges"),
+  return h("section", { class: "card", "aria-labelledby": "edges-title" }, h("h3", { id: "edges-title" }, "Edges"),
     rows.length === 0 ? h("p", { class: "hint" }, "No edge has a lease.") : wide("Edges", ["Edge", "#Leases", "Renewed", "", "Lease", "Started"], rows));
 }
 
@@ -165,7 +165,7 @@ function shards(f: Figures): HTMLElement {
       h("td", {}, now ? (now.ready ? h("span", { class: "good" }, "kept") : "reading") : h("span", { class: "bad" }, "not kept")),
       h("td", { class: "number" }, now ? count(now.online) : "–"), h("td", { class: "number" }, now ? count(now.connections) : "–"));
   });
-  return h("section", { class: "card", "aria-labelledby": "shards-title" }, h("h2", { id: "shards-title" }, "Shards and owners"),
+  return h("section", { class: "card", "aria-labelledby": "shards-title" }, h("h3", { id: "shards-title" }, "Shards and owners"),
     wide("Shards and owners", ["Shard", "Keeper", "Fanout", "Ledger", "State", "#Online", "#Connections"], rows));
 }
 
@@ -180,7 +180,7 @@ function groups(all: readonly Group[]): HTMLElement {
     h("td", {}, h("span", { class: m.state === "healthy" ? "good" : m.state === "left" ? "" : "bad" }, m.state), m.drained ? ", drained" : ""),
     h("td", {}, m.reason.replaceAll("_", " ")), h("td", { class: "number" }, String(m.partitions)), h("td", { class: "number" }, String(m.load)),
     h("td", {}, span(Date.parse(g.at) - Date.parse(m.seen)), " ago"));
-  return h("section", { class: "card", "aria-labelledby": "groups-title" }, h("h2", { id: "groups-title" }, "Worker groups"),
+  return h("section", { class: "card", "aria-labelledby": "groups-title" }, h("h3", { id: "groups-title" }, "Worker groups"),
     all.length === 0 ? h("p", { class: "hint" }, "None. Processes that share work become members with package cohort.") : "",
     ...all.map((g) => h("details", { id: `group-${g.bucket}-${g.group}` }, summary(g),
       h("p", { class: "hint" }, `Coordinated by ${g.coordinator || "nobody"}, generation ${g.generation}, in the bucket of ${g.bucket}.`),

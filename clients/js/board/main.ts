@@ -93,7 +93,7 @@ class Page {
     this.#me = me;
     sessionStorage.setItem(kept, me.user);
     this.#people = new PeopleView(me, this.#api, this.#config, (text) => say(byId("announce"), text), (work) => this.#attempt(work));
-    account(me, () => void this.#leave(), (work) => this.#attempt(work), () => "This page looks; it is no device.");
+    account(me, () => void this.#leave(), (work) => this.#attempt(work));
     void me.client.closed.then((reason) => reason && (this.#problem(`Signed out: ${reason.message}`), void this.#leave()));
   }
 

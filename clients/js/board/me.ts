@@ -1,14 +1,16 @@
 import { Client, MAX_TARGETS, parseToken, type Change, type Policy } from "../src/index.js";
+import { Device } from "../src/device/index.js";
 import type { Api, Config, Grant, People } from "./api.js";
 import { Roster } from "./roster.js";
 
 /** How long before its end a grant is renewed. */
 const AHEAD = 60_000;
 
-/** The signed-in user: a viewer of everybody it watches. */
+/** The signed-in user: a viewer of everybody it watches and, where there is a gateway, a device. */
 export class Me {
   readonly user: string;
   readonly client: Client;
+  readonly device: Device | undefined;
   readonly roster: Roster;
   /** Whom the user blocks, and what it says of itself. */
   policy: Policy | undefined;
@@ -17,12 +19,11 @@ export class Me {
   readonly #here = new Set<string>(); // who is online, as operators are told
   readonly #ended = new AbortController();
   readonly #listeners = new Set<(change: Change) => void>();
-  #grant: Grant;
 
-  private constructor(client: Client, grant: Grant) {
+  private constructor(client: Client, device: Device | undefined, user: string) {
     this.client = client;
-    this.user = grant.user;
-    this.#grant = grant;
+    this.device = device;
+    this.user = user;
     this.watched = new Set(JSON.parse(localStorage.getItem(this.#key) ?? "[]") as string[]);
     this.roster = new Roster((id) => this.watched.has(id));
     client.on((change) => {
@@ -33,12 +34,15 @@ export class Me {
 
   /** Connects as whom the grant says; `again` gets the next grant, where there is one. */
   static async connect(config: Config, grant: Grant, again?: () => Promise<Grant>): Promise<Me> {
-    const box = { grant };
+    const held: Held = { grant };
     const client = await Client.connect({
-      viewer: grant.user, prefix: config.prefix, servers: config.websocket, token: () => box.grant.viewer,
+      viewer: grant.user, prefix: config.prefix, servers: here(config.websocket), token: () => held.grant.viewer,
     });
-    const me = new Me(client, grant);
-    if (again) me.#renew(box, again);
+    const device = grant.gateway
+      ? Device.start({ url: new URL(config.gateway, location.href).href, user: grant.user, token: () => held.grant.gateway ?? "", client: { type: "board" } })
+      : undefined;
+    const me = new Me(client, device, grant.user);
+    if (again) me.#renew(held, again);
     await client.subscribe([me.user, ...me.watched].slice(0, MAX_TARGETS));
     me.policy = await client.policy.get();
     return me;
@@ -57,17 +61,13 @@ export class Me {
     this.#listeners.add(listener);
   }
 
-  #renew(box: { grant: Grant }, again: () => Promise<Grant>): void {
-    const left = new Date(box.grant.expires).getTime() - Date.now();
+  #renew(held: Held, again: () => Promise<Grant>): void {
+    if (this.ended.aborted) return;
+    const left = new Date(held.grant.expires).getTime() - Date.now();
     const timer = setTimeout(() => {
-      again().then((grant) => (box.grant = this.#grant = grant), () => {}).finally(() => this.#renew(box, again));
+      again().then((grant) => (held.grant = grant), () => {}).finally(() => this.#renew(held, again));
     }, Math.max(left - AHEAD, 5_000));
     this.ended.addEventListener("abort", () => clearTimeout(timer));
-  }
-
-  /** The token for the gateway, empty if there is none. */
-  get gateway(): string {
-    return this.#grant.gateway ?? "";
   }
 
   /** Watches whom operators are told to be online. What is seen of them is up to them. */
@@ -122,8 +122,20 @@ export class Me {
 
   async close(): Promise<void> {
     this.#ended.abort();
-    await this.client.close();
+    await Promise.all([this.device?.close(), this.client.close()]);
   }
+}
+
+/** A grant that the next one takes the place of. */
+interface Held {
+  grant: Grant;
+}
+
+/** An address of a server that listens on every one of its machine's is that of the page. */
+function here(address: string): string {
+  const url = new URL(address);
+  if (["0.0.0.0", "[::]"].includes(url.hostname)) url.hostname = location.hostname;
+  return url.href;
 }
 
 /** Signs in in one of the ways that the board offers. */

@@ -39,7 +39,7 @@ export class PeopleView {
     } }, name, h("button", {}, "Watch"));
     this.element = h("div", { class: "people" },
       h("section", { class: "roster card", "aria-labelledby": "people-title" },
-        h("div", { class: "bar" }, h("h1", { id: "people-title" }, "People"), this.#summary), search, this.#list.element, this.#empty, form),
+        h("div", { class: "bar" }, h("h2", { id: "people-title" }, "People"), this.#summary), search, this.#list.element, this.#empty, form),
       this.#panel.element);
     me.on((change) => {
       if (change.target !== me.user && change.status === "online") this.#came++;

@@ -88,7 +88,7 @@ function sessions(spans: readonly Span[]): HTMLElement {
   const connected = spans.filter((span) => span.measure === "connected").sort((a, b) => b.from_ms - a.from_ms).slice(0, 50);
   return h("details", {},
     h("summary", {}, `Sessions (${connected.length})`),
-    h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Sessions" }, h("table", {},
+    h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Sessions" }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Device"), h("th", { scope: "col" }, "From"), h("th", { scope: "col" }, "To"), h("th", { scope: "col", class: "number" }, "Time"))),
       h("tbody", {}, ...connected.map((span) => h("tr", {}, h("td", {}, span.device), h("td", {}, when(span.from_ms)), h("td", {}, when(span.to_ms)), h("td", { class: "number" }, hours(span.to_ms - span.from_ms))))))));
 }

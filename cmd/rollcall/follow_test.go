@@ -13,13 +13,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	_ "modernc.org/sqlite"
 )
 
-var updateDoc = flag.Bool("update-doc", false, "write what the commands of docs/online-time.md say into it")
+var updateDoc = flag.Bool("update-doc", false, "write what the commands of the pages say into them")
 
 const onlineTime = "../../docs/online-time.md"
 
@@ -55,7 +56,7 @@ type follower struct {
 	answer   [][]string // of the last question in SQL
 }
 
-func follow(t *testing.T, place string) *follower {
+func followLedger(t *testing.T, place string) *follower {
 	t.Helper()
 	f := &follower{dir: t.TempDir(), bin: t.TempDir()}
 	build := exec.Command("go", "build", "-o", filepath.Join(f.bin, "rollcall"), ".")
@@ -91,6 +92,12 @@ func (f *follower) run(t *testing.T, line string) []string {
 	command := exec.CommandContext(ctx, "sh", "-c", line)
 	command.Dir = f.dir
 	command.Env = append(os.Environ(), "PATH="+f.bin+":"+os.Getenv("PATH"), "SUDO_USER=olga", "TZ=UTC")
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	t.Cleanup(func() { // what goes on in the background
+		if command.Process != nil {
+			syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+		}
+	})
 	out, err := command.CombinedOutput()
 	if err != nil && command.ProcessState.ExitCode() < 0 {
 		t.Fatalf("%s: %v", line, err)
@@ -174,7 +181,7 @@ func (f *follower) do(t *testing.T, b block, postgres bool) []string {
 		if err := os.WriteFile(filepath.Join(f.dir, b.words[1]), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	case !slices.Contains([]string{"sql postgres", "csv postgres", "text"}, kind):
+	case !slices.Contains([]string{"sql postgres", "csv postgres", "text", "go", ""}, kind):
 		t.Errorf("line %d: nobody knows what to do with %q", b.first, kind)
 	}
 	return b.lines
@@ -190,33 +197,35 @@ func like(want, got string) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimRight(got, " "))
 }
 
-// followOnlineTime does everything that docs/online-time.md shows, in its order.
-func followOnlineTime(t *testing.T, place string) *follower {
+// follow does all that a page shows, in its order.
+func (f *follower) follow(t *testing.T, path string, postgres bool) {
 	t.Helper()
-	raw, err := os.ReadFile(onlineTime)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := strings.Split(string(raw), "\n")
-	f := follow(t, place)
+	page := linesOf(t, path)
 	blocks := blocksOf(page)
 	must := make([][]string, len(blocks))
 	for k, b := range blocks {
-		must[k] = f.do(t, b, place != "")
+		must[k] = f.do(t, b, postgres)
 		if !slices.EqualFunc(b.lines, must[k], like) && !*updateDoc {
-			t.Errorf("docs/online-time.md:%d says\n%s\nbut it is\n%s", b.first, strings.Join(b.lines, "\n"), strings.Join(must[k], "\n"))
+			t.Errorf("%s:%d says\n%s\nbut it is\n%s", path, b.first, strings.Join(b.lines, "\n"), strings.Join(must[k], "\n"))
 		}
 	}
-	if *updateDoc && place == "" {
+	if *updateDoc && !postgres {
 		for k, b := range slices.Backward(blocks) {
 			if !slices.EqualFunc(b.lines, must[k], like) {
 				page = slices.Replace(page, b.first, b.end, must[k]...)
 			}
 		}
-		if err := os.WriteFile(onlineTime, []byte(strings.Join(page, "\n")), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(strings.Join(page, "\n")), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// followOnlineTime does everything that docs/online-time.md shows, in its order.
+func followOnlineTime(t *testing.T, place string) *follower {
+	t.Helper()
+	f := followLedger(t, place)
+	f.follow(t, onlineTime, place != "")
 	return f
 }
 

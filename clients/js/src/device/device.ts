@@ -8,9 +8,6 @@ import { alike, type DeviceStatus, type Phase } from "./status.js";
 import { Tabs, type Lead, type Member } from "./tabs.js";
 import { Watchdog } from "./watchdog.js";
 
-/** Within how many ms a leading tab speaks that has no session. */
-const UNCONNECTED = 60_000;
-
 /** Where the browser keeps the id of the device. */
 const DEVICE_KEY = "rollcall:device";
 
@@ -179,7 +176,7 @@ export class Device {
   }
 
   #takeLead(): void {
-    if (this.#status.leading || this.#stopped || !this.#host.shown()) return;
+    if (this.#status.leading || this.#stopped) return;
     this.#settings.logger.debug("rollcall: device: the leading tab does not answer");
     this.#steal = true;
     this.#stop("stealing the lead");
@@ -263,9 +260,7 @@ export class Device {
   #announce(call: boolean): void {
     if (!this.#status.leading) return;
     const { leading: _, ...status } = this.#status;
-    const { interval } = this.#registrar.current ?? {};
-    const lead: Lead = { status, session: this.#session, within: interval === undefined ? UNCONNECTED : 2 * interval };
-    this.#tabs.lead(lead, call);
+    this.#tabs.lead({ status, session: this.#session }, call);
   }
 
   #member(): Member {
@@ -274,17 +269,18 @@ export class Device {
       asked: () => this.#announce(false),
       led: (lead) => this.#led(lead),
       called: () => this.#report(false),
+      left: () => this.#report(true), // the next one may be stopped
       logout: () => void (this.#closed || this.#close(true)),
       open: () => this.#reopen(),
     };
   }
 
-  #led({ status, session, within }: Lead): void {
+  #led({ status, session }: Lead): void {
     if (this.#status.leading || this.#closed) return; // there is one word too many until one of both is told
     this.#session = session;
     this.#registrar.drop();
     this.#set({ ...status, leading: false });
-    if (!this.#stopped) this.#watchdog.heard(within);
+    if (!this.#stopped) this.#watchdog.heard();
   }
 
   #reopen(): void {

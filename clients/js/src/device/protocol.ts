@@ -44,7 +44,6 @@ export interface Answer {
 }
 
 export interface Opened extends SessionKey, Answer {
-  readonly heartbeatIntervalMs: number;
   readonly idleThresholdMs: number;
   readonly idleTimeoutMs: number;
 }
@@ -70,7 +69,6 @@ export function opened(f: Fields): Opened {
   return {
     sessionId,
     sessionEpoch: integer(f, "sessionEpoch"),
-    heartbeatIntervalMs: duration(f, "heartbeatIntervalMs"),
     idleThresholdMs: duration(f, "idleThresholdMs"),
     idleTimeoutMs: duration(f, "idleTimeoutMs"),
     ...answer(f),

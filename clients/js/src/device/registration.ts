@@ -6,7 +6,6 @@ export class Registration {
   readonly line: Line;
   readonly key: SessionKey;
   readonly idleThreshold: number;
-  readonly interval: number;
   /** When the next heartbeat is due. */
   beatAt: number;
   /** What the gateway was told last. */
@@ -20,7 +19,6 @@ export class Registration {
     this.line = line;
     this.key = { sessionId: o.sessionId, sessionEpoch: o.sessionEpoch };
     this.idleThreshold = o.idleThresholdMs;
-    this.interval = o.heartbeatIntervalMs;
     this.#idleTimeout = o.idleTimeoutMs;
     this.told = told;
     this.#heardAt = saidAt;

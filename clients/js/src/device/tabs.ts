@@ -6,8 +6,6 @@ import type { SharedStatus } from "./status.js";
 export interface Lead {
   readonly status: SharedStatus;
   readonly session: string;
-  /** Within how many ms the leading tab speaks again. */
-  readonly within: number;
 }
 
 /** What tabs of a browser say to each other. */
@@ -38,6 +36,8 @@ export interface Member {
   led(lead: Lead): void;
   /** It calls for reports. */
   called(): void;
+  /** It leads no more. */
+  left(): void;
   logout(): void;
   open(): void;
 }
@@ -50,6 +50,8 @@ export class Tabs {
   readonly #channel: Channel | undefined;
   readonly #member: Member;
   readonly #self: string;
+  /** The tab that leads, as far as is known. */
+  #leader: string | undefined;
 
   /** Without a channel a tab is alone. */
   constructor(host: Host, channel: Channel | undefined, member: Member) {
@@ -113,8 +115,10 @@ export class Tabs {
       case "bye":
         this.attention.remove(from);
         this.#member.changed();
+        if (from === this.#leader) this.#member.left();
         break;
       case "lead":
+        this.#leader = from;
         this.#member.led(word);
         if (word.call) this.#member.called();
         break;

@@ -117,8 +117,7 @@ test("a page that is come back to opens again", async () => {
 test("a gateway that has forgotten the session has it registered again, spread over two seconds", async () => {
   const after: number[] = [];
   for (let run = 0; run < 20; run++) {
-    const world = new World();
-    for (let i = 0; i < run; i++) world.random();
+    const world = new World(run);
     await world.open({ transport: "http" });
     world.gateway.sessions.clear();
     while (world.gateway.of("open").length < 2) await world.pass(100);
@@ -149,8 +148,7 @@ test("a socket that breaks is replaced, within a second at first and 15 at most"
 test("a gateway that drains is left, spread over five seconds", async () => {
   const after: number[] = [];
   for (let run = 0; run < 20; run++) {
-    const world = new World();
-    for (let i = 0; i < run; i++) world.random();
+    const world = new World(run);
     await world.open();
     const at = world.time;
     world.gateway.restart(1012);

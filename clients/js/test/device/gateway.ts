@@ -18,6 +18,8 @@ interface Session {
   readonly socket: Socket | undefined;
 }
 
+const IDLE_TIMEOUT = 75_000;
+
 const ops: Readonly<Record<string, string>> = { session: "open", heartbeat: "heartbeat", state: "state", close: "close" };
 
 /** A gateway as its protocol has it, with the timing of the default preset. */
@@ -34,14 +36,19 @@ export class Gateway {
   refusal: { code: string; retryAfterMs?: number } | undefined;
   /** Answers without saying to what. */
   nameless = false;
-  /** For how long there was no session, each time that one was opened again. */
-  readonly gaps: number[] = [];
+  /** When there was no session, each time that one was opened again. */
+  readonly gaps: { readonly from: number; readonly to: number }[] = [];
   readonly #world: World;
   #epoch = 0;
   #emptySince: number | undefined;
 
   constructor(world: World) {
     this.#world = world;
+  }
+
+  /** The longest time without a session, of those that began after `from`. */
+  longestGap(from = 0): number {
+    return Math.max(0, ...this.gaps.filter((g) => g.from >= from).map((g) => g.to - g.from));
   }
 
   /** What it was asked for, of one kind or all. */
@@ -75,11 +82,12 @@ export class Gateway {
   }
 
   answer(by: Call["by"], op: string, body: Fields, socket?: Socket): Fields {
+    this.#expire();
     this.calls.push({ at: this.#world.time, by, op, body });
     if (this.refusal) return { error: { message: "no", ...this.refusal } };
     if (op === "open") return this.#open(String(body["device"]), socket);
     const session = this.sessions.get(String(body["sessionId"]));
-    if (!session || this.#world.time - session.heardAt > 75_000) return { error: { code: "UNREGISTERED", message: "no session" } };
+    if (!session) return { error: { code: "UNREGISTERED", message: "no session" } };
     session.heardAt = this.#world.time;
     if (op === "close") this.sessions.delete(session.id);
     this.#emptied();
@@ -87,7 +95,7 @@ export class Gateway {
   }
 
   #open(device: string, socket: Socket | undefined): Fields {
-    if (this.#emptySince !== undefined) this.gaps.push(this.#world.time - this.#emptySince);
+    if (this.#emptySince !== undefined) this.gaps.push({ from: this.#emptySince, to: this.#world.time });
     this.#emptySince = undefined;
     for (const other of this.sessions.values()) {
       if (other.device === device) this.supersede(other);
@@ -99,7 +107,7 @@ export class Gateway {
       sessionEpoch: session.epoch,
       heartbeatIntervalMs: 30_000,
       idleThresholdMs: 300_000,
-      idleTimeoutMs: 75_000,
+      idleTimeoutMs: IDLE_TIMEOUT,
       nextHeartbeatInMs: this.#next(),
     };
   }
@@ -117,6 +125,15 @@ export class Gateway {
 
   #emptied(): void {
     if (this.sessions.size === 0) this.#emptySince ??= this.#world.time;
+  }
+
+  /** Ends what was silent for too long, as if it were that moment. */
+  #expire(): void {
+    for (const [id, { heardAt }] of this.sessions) {
+      if (this.#world.time - heardAt <= IDLE_TIMEOUT) continue;
+      this.sessions.delete(id);
+      if (this.sessions.size === 0) this.#emptySince ??= heardAt + IDLE_TIMEOUT;
+    }
   }
 
   /** The device is connected elsewhere. */

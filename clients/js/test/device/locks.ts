@@ -1,18 +1,24 @@
 interface Request {
+  readonly owner: object;
   readonly hold: () => Promise<unknown>;
   readonly reject: (err: Error) => void;
   readonly resolve: () => void;
 }
 
 /** Web Locks as far as an election needs them, for tabs that are no tabs. */
-export class Locks implements Pick<LockManager, "request"> {
+export class Locks {
   readonly #held = new Map<string, Request>();
   readonly #queues = new Map<string, Request[]>();
 
-  request(name: string, options: unknown, hold?: unknown): Promise<never> {
+  /** What a tab sees of them. */
+  of(owner: object): Pick<LockManager, "request"> {
+    return { request: (name: string, options: unknown, hold?: unknown) => this.#request(owner, name, options, hold) };
+  }
+
+  #request(owner: object, name: string, options: unknown, hold: unknown): Promise<never> {
     const { signal, steal } = options as { signal?: AbortSignal; steal?: boolean };
     return new Promise<void>((resolve, reject) => {
-      const request: Request = { hold: hold as () => Promise<unknown>, resolve, reject };
+      const request: Request = { owner, hold: hold as () => Promise<unknown>, resolve, reject };
       const queue = this.#queues.get(name) ?? [];
       this.#queues.set(name, queue);
       signal?.addEventListener("abort", () => {
@@ -34,19 +40,19 @@ export class Locks implements Pick<LockManager, "request"> {
     const next = this.#queues.get(name)?.shift();
     if (!next) return;
     this.#held.set(name, next);
-    void next.hold().then(() => {
-      if (this.#held.get(name) !== next) return; // it was stolen
-      this.#held.delete(name);
-      next.resolve();
-      this.#grant(name);
-    });
+    void next.hold().then(() => this.#free(name, next));
   }
 
-  /** The browser takes the lock from a tab that died. */
-  bury(): void {
-    for (const name of [...this.#held.keys()]) {
-      this.#held.delete(name);
-      this.#grant(name);
-    }
+  #free(name: string, request: Request): void {
+    if (this.#held.get(name) !== request) return; // it was stolen
+    this.#held.delete(name);
+    request.resolve();
+    this.#grant(name);
+  }
+
+  /** The browser takes back what a tab has that is gone. */
+  bury(owner: object): void {
+    for (const queue of this.#queues.values()) queue.splice(0, queue.length, ...queue.filter((r) => r.owner !== owner));
+    for (const [name, request] of this.#held) if (request.owner === owner) this.#free(name, request);
   }
 }

@@ -55,7 +55,7 @@ test("pauses grow up to a limit and have nothing in common", () => {
 });
 
 test("an answer that is none, and a refusal", () => {
-  const whole = { sessionId: "s", sessionEpoch: 1, heartbeatIntervalMs: 1, idleThresholdMs: 1, idleTimeoutMs: 1, nextHeartbeatInMs: 0.5 };
+  const whole = { sessionId: "s", sessionEpoch: 1, idleThresholdMs: 1, idleTimeoutMs: 1, nextHeartbeatInMs: 0.5 };
   const malformed = (err: unknown) => err instanceof DeviceError && err.code === "MALFORMED";
   for (const text of ["", "[]", "null", "7", "<html>"]) assert.throws(() => parse(text), malformed, text);
   assert.throws(() => opened(whole), malformed);

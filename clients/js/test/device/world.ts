@@ -32,8 +32,12 @@ export class World {
     return `name${++this.#names}`;
   }
 
-  /** A random number, the same in every run. */
-  random = mulberry(1);
+  /** A random number, the same in every run with the same seed. */
+  readonly random: () => number;
+
+  constructor(seed = 1) {
+    this.random = mulberry(seed);
+  }
 
   after(ms: number, due: () => void): () => void {
     const timer = { at: this.awake + Math.max(ms, 0), due };
@@ -115,7 +119,7 @@ export class Tab {
         return true;
       },
       shelf: this.#shelf(),
-      locks: world.locks,
+      locks: world.locks.of(this),
       channel: (name) => this.#channel(name),
       shown: () => this.visible,
       online: () => this.connected,
@@ -202,6 +206,7 @@ export class Tab {
     if (!silently) await this.happen("left");
     this.#world.tabs.splice(this.#world.tabs.indexOf(this), 1);
     this.#hangUp();
+    this.#world.locks.bury(this);
     this.#frozen = [];
   }
 }

@@ -10,15 +10,18 @@ export class Locks {
   readonly #held = new Map<string, Request>();
   readonly #queues = new Map<string, Request[]>();
 
-  /** What a tab sees of them. */
-  of(owner: object): Pick<LockManager, "request"> {
-    return { request: (name: string, options: unknown, hold?: unknown) => this.#request(owner, name, options, hold) };
+  /** What a tab sees of them. One that is stopped may be granted a lock, and does not hear of it. */
+  of(owner: { deliver(event: () => void): void }): Pick<LockManager, "request"> {
+    const request = (name: string, options: unknown, granted?: unknown) => {
+      const hold = () => new Promise((resolve) => owner.deliver(() => resolve((granted as () => Promise<unknown>)())));
+      return this.#request(owner, name, options as LockOptions, hold);
+    };
+    return { request };
   }
 
-  #request(owner: object, name: string, options: unknown, hold: unknown): Promise<never> {
-    const { signal, steal } = options as { signal?: AbortSignal; steal?: boolean };
+  #request(owner: object, name: string, { signal, steal }: LockOptions, hold: () => Promise<unknown>): Promise<never> {
     return new Promise<void>((resolve, reject) => {
-      const request: Request = { owner, hold: hold as () => Promise<unknown>, resolve, reject };
+      const request: Request = { owner, hold, resolve, reject };
       const queue = this.#queues.get(name) ?? [];
       this.#queues.set(name, queue);
       signal?.addEventListener("abort", () => {

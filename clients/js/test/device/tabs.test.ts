@@ -135,6 +135,15 @@ for (const [name, host] of Object.entries(elections)) {
     assert.ok((world.gateway.of("open")[1]?.at ?? 0) - at < 75_000);
   });
 
+  test(`${name}: where the next to lead is stopped without a word, the one after it leads`, async () => {
+    const world = new World();
+    const [first, second, third] = [await world.open({}, host), await world.open({}, host), await world.open({}, host)];
+    await second.freeze(true);
+    await first.leave();
+    await world.pass(5_500);
+    has(third.device.status, { phase: "connected", leading: true });
+  });
+
   test(`${name}: a tab that died without a word does not count for long`, async () => {
     const world = new World();
     const first = await world.open({}, host);

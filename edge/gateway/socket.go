@@ -19,13 +19,14 @@ import (
 	"github.com/rollcall-io/rollcall/subjects"
 )
 
-// How long things of a socket may take.
+// How long things of a socket may take, and how much is put up with.
 const (
 	opening    = 10 * time.Second // until the session is open
 	receiving  = 10 * time.Second // a message that has begun
 	writing    = 5 * time.Second
 	lingering  = 2 * time.Second // after the gateway has said that it closes
 	maxStrikes = 100             // messages too many before the socket is closed
+	maxUnread  = 64 << 10        // bytes of one who goes on talking behind a close
 )
 
 // Codes of closes, besides those of RFC 6455.
@@ -311,5 +312,5 @@ func (s *socket) fail(err error) {
 		s.refuse(request{}, tooLarge(s.gateway.cfg.MaxMessage))
 	}
 	s.end(code, says, "")
-	io.Copy(io.Discard, s.conn) // until the client has closed or lingering is over
+	io.CopyN(io.Discard, s.conn, maxUnread) // until the client has closed too, or the time for it is over
 }

@@ -45,7 +45,15 @@ func refuse(w http.ResponseWriter, err error) {
 	reply(w, statuses[refusal.Code], subjects.DeviceRefusal{Error: refusal})
 }
 
+// A document is answered as it is.
+type document []byte
+
 func reply(w http.ResponseWriter, status int, answer any) {
+	if text, ok := answer.(document); ok {
+		w.Header().Set("Content-Type", "application/yaml")
+		w.Write(text)
+		return
+	}
 	body, err := json.Marshal(answer)
 	if err != nil {
 		panic(err) // of our own types

@@ -49,8 +49,8 @@ func tokenOf(r *http.Request) (string, error) {
 	return strings.TrimSpace(token), nil
 }
 
-// read decodes the body.
-func (c *call) read(into any) error {
+// read decodes the body, and refuses it before anything is looked up.
+func (c *call) read(into interface{ Check() error }) error {
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.gateway.cfg.MaxMessage))
 	var large *http.MaxBytesError
 	switch {
@@ -59,7 +59,10 @@ func (c *call) read(into any) error {
 	case err != nil:
 		return subjects.DeviceErrorf(subjects.DeviceInvalid, "the body has not come whole")
 	}
-	return subjects.DecodeDevice(body, into)
+	if err := subjects.DecodeDevice(body, into); err != nil {
+		return err
+	}
+	return into.Check()
 }
 
 func tooLarge(limit int64) error {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rollcall-io/rollcall/docs"
 	"github.com/rollcall-io/rollcall/edge/door"
 	"github.com/rollcall-io/rollcall/internal/limits"
 	"github.com/rollcall-io/rollcall/subjects"
@@ -55,6 +56,7 @@ func New(cfg Config) (*Gateway, error) {
 		{http.MethodPost, "presence/close", string(subjects.DeviceClose), g.close},
 		{http.MethodGet, "presence/socket", "socket", g.upgrade},
 		{http.MethodGet, "users/{id}/presence", "see", g.see},
+		{http.MethodGet, "openapi.yaml", "document", func(*call) (any, error) { return document(docs.OpenAPI), nil }},
 	}
 	for _, r := range g.routes {
 		g.mux.HandleFunc(Root+r.path, g.serve(r))
@@ -100,6 +102,15 @@ func (g *Gateway) serve(to route) http.HandlerFunc {
 			reply(w, http.StatusOK, answer)
 		}
 	}
+}
+
+// Routes lists what is answered, each as "METHOD path" below [Root].
+func (g *Gateway) Routes() []string {
+	all := make([]string, len(g.routes))
+	for i, r := range g.routes {
+		all[i] = r.method + " " + r.path
+	}
+	return all
 }
 
 // through answers unless something is in the way.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/rollcall-io/rollcall/docs"
 	"github.com/rollcall-io/rollcall/edge/door"
 	"github.com/rollcall-io/rollcall/internal/limits"
@@ -27,6 +29,7 @@ type Gateway struct {
 	mux       *http.ServeMux
 	routes    []route
 	metrics   metrics
+	refused   rate.Sometimes // pages, of which a log should not be full
 
 	sockets atomic.Int64
 	running sync.WaitGroup // sockets
@@ -45,7 +48,7 @@ func New(cfg Config) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, door: cfg.Door, addresses: limits.New(cfg.AddressRate, cfg.AddressBurst), mux: http.NewServeMux()}
+	g := &Gateway{cfg: cfg, door: cfg.Door, addresses: limits.New(cfg.AddressRate, cfg.AddressBurst), mux: http.NewServeMux(), refused: rate.Sometimes{Interval: 10 * time.Second}}
 	if g.metrics, err = newMetrics(g, cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("gateway: registering metrics: %w", err)
 	}
@@ -121,7 +124,9 @@ func (c *call) through(to route) (any, error) {
 		return nil, &subjects.DeviceError{Code: subjects.DeviceRateLimited, Message: "too many requests of this address", RetryAfter: wait}
 	}
 	if !allowed {
-		g.cfg.Logger.Info("page refused", "origin", c.r.Header.Get("Origin"), "host", c.r.Host)
+		g.refused.Do(func() {
+			g.cfg.Logger.Warn("a page is refused; its origin is not configured", "origin", c.r.Header.Get("Origin"), "host", c.r.Host)
+		})
 		return nil, subjects.DeviceErrorf(subjects.DeviceForbidden, "pages of this origin may not come; the gateway's operator names those that may")
 	}
 	if c.r.Method == http.MethodOptions && to.method != "" {

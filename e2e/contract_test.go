@@ -320,6 +320,7 @@ func (s *contractScene) theLedgerCounts() {
 	s.Connect(g, "eva", "phone").Close()
 	s.At(s.Now() + 600*second)
 	s.ask(s.names.Stats(), "", "")
+	s.ask(s.names.KeeperStats(), "", "")
 }
 
 // device sends an operation of a device; the answer is a refusal with the code, if there

@@ -21,7 +21,7 @@ func TestTheDocumentHoldsTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every subject of a client, also those of an id that needs encoding, has one operation.
-	wanted := map[string]string{names.Sight(): "decide", names.SightChanged(): "reconsider", names.Stats(): "stats"}
+	wanted := map[string]string{names.Sight(): "decide", names.SightChanged(): "reconsider", names.Stats(): "stats", names.KeeperStats(): "keeperStats"}
 	for _, id := range []string{"vera", "а.б > *"} {
 		for _, op := range subjects.Ops {
 			wanted[names.Request(op, id)] = string(op)

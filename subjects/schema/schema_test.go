@@ -174,6 +174,7 @@ func TestTheFieldsAreThoseOfTheTypes(t *testing.T) {
 		"request": subjects.Request{}, "unsubscribe": subjects.Request{}, "view": subjects.View{}, "position": subjects.Position{},
 		"reply": subjects.Reply{}, "policy": subjects.Policy{}, "status": subjects.ManualStatus{},
 		"sight-question": subjects.SightQuestion{}, "sight-answer": subjects.SightAnswer{}, "sight-change": subjects.SightChange{}, "stats": subjects.Stats{},
+		"keeper-stats": subjects.KeeperStats{},
 	} {
 		if got, want := keys(t, name, "properties"), fieldsOf(reflect.TypeOf(value)); !sameSet(got, want) {
 			t.Errorf("%s: %v, the type has %v", name, got, want)
@@ -189,6 +190,7 @@ func TestTheFieldsAreThoseOfTheTypes(t *testing.T) {
 		"device-request#/$defs/open": subjects.DeviceOpenRequest{}, "device-request#/$defs/heartbeat": subjects.DeviceHeartbeatRequest{},
 		"device-request#/$defs/state": subjects.DeviceStateRequest{}, "device-request#/$defs/close": subjects.DeviceCloseRequest{},
 		"device-request#/$defs/client": subjects.DeviceClient{}, "device-answer#/$defs/open": subjects.DeviceOpenAnswer{},
+		"keeper-stats#/$defs/shard": subjects.KeeperShard{}, "keeper-stats#/$defs/way": subjects.KeeperWay{},
 		"device-answer#/$defs/live": subjects.DeviceAnswer{}, "device-error": subjects.DeviceRefusal{},
 	} {
 		if got, want := slices.Collect(maps.Keys(compile(t)(name).Properties)), fieldsOf(reflect.TypeOf(value)); !sameSet(got, want) {

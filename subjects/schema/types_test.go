@@ -189,6 +189,15 @@ func TestWhatTheTypesWriteValidates(t *testing.T) {
 		}
 		return s
 	}), subjects.DecodeStats)
+	holds(t, "keeper-stats", rapid.Custom(func(t *rapid.T) subjects.KeeperStats {
+		some := rapid.Uint64Range(0, 1<<53-1)
+		return subjects.KeeperStats{
+			At: anInstant.Draw(t, "at"), Since: anInstant.Draw(t, "since"), Holder: anID.Draw(t, "holder"), Member: anID.Draw(t, "member"), ShardsTotal: 4,
+			Shards:   []subjects.KeeperShard{{Shard: 1, Generation: some.Draw(t, "generation"), Ready: rapid.Bool().Draw(t, "ready")}},
+			Counters: map[string]uint64{"ticks_total": some.Draw(t, "ticks")},
+			Ways:     []subjects.KeeperWay{{Way: "close", Min: -1, Latest: 20_000, Count: some.Draw(t, "count")}},
+		}
+	}), subjects.DecodeKeeperStats)
 	holds(t, "device-answer#/$defs/open", aDeviceOpened, plainly[subjects.DeviceOpenAnswer])
 	holds(t, "device-answer#/$defs/live", aDeviceAnswer, plainly[subjects.DeviceAnswer])
 	holds(t, "device-request#/$defs/open", rapid.Custom(func(t *rapid.T) subjects.DeviceOpenRequest {

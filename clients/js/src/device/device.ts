@@ -25,9 +25,9 @@ export type StatusListener = (status: DeviceStatus) => void;
 export class Device {
   readonly #host: Host;
   readonly #settings: DeviceSettings;
-  readonly #shared: boolean;
+  #shared: boolean;
   readonly #tabs: Tabs;
-  readonly #election: Election;
+  #election: Election;
   readonly #registrar: Registrar;
   readonly #watchdog: Watchdog;
   readonly #listeners = new Set<StatusListener>();
@@ -148,12 +148,20 @@ export class Device {
     try {
       this.#term = await this.#election.campaign(signal, steal);
     } catch (err) {
-      if (!signal.aborted) this.#settings.logger.debug("rollcall: device: another tab leads:", err);
+      const stolen = (err as Partial<DOMException>).name === "AbortError";
+      if (!signal.aborted && !stolen) this.#goAlone(err);
       return;
     }
     if (!signal.aborted) await this.#lead(this.#term, signal);
     this.#term.resign();
     this.#term = undefined;
+  }
+
+  /** Where the browser lets tabs not elect one, each is a device. */
+  #goAlone(err: unknown): void {
+    this.#settings.logger.warn("rollcall: device: tabs cannot share one here:", err);
+    this.#election = new Alone();
+    this.#shared = false;
   }
 
   async #lead({ lost }: Term, signal: AbortSignal): Promise<void> {

@@ -325,6 +325,19 @@ test("without a channel every tab is a device of its own", async () => {
   assert.equal(new Set(world.gateway.of("open").map((c) => c.body["device"])).size, 3);
 });
 
+test("where locks or storage are refused every tab is a device of its own as well", async () => {
+  const refuse = () => {
+    throw new DOMException("no", "SecurityError");
+  };
+  const shelf = { get: () => undefined, set: refuse, remove: () => {}, watch: () => () => {} };
+  for (const host of [{ locks: { request: async () => refuse() } }, { locks: undefined, shelf }] satisfies Partial<Host>[]) {
+    const world = new World();
+    for (let i = 0; i < 2; i++) await world.open({}, host);
+    assert.equal(new Set(world.gateway.of("open").map((c) => c.body["device"])).size, 2);
+    assert.ok(world.tabs.every((t) => t.device.status.phase === "connected"));
+  }
+});
+
 test("a lease is not for ever although the clock was set back", async () => {
   const world = new World();
   const first = await world.open({}, { locks: undefined });

@@ -1,6 +1,6 @@
 import type { Figures, Group, Keeper, KeeperShard, Way } from "./api.js";
 import { h, s } from "./dom.js";
-import { count, counted, span, when } from "./words.js";
+import { count, counted, seconds, span, when } from "./words.js";
 
 const ways: Record<string, string> = {
   close: "says goodbye", half_open: "falls silent", edge_crash: "gateway crashes", edge_restart: "gateway restarts",
@@ -45,11 +45,11 @@ export class FabricView {
     const first = this.#curve[0]!;
     const last = this.#curve.at(-1)!;
     const lately = { flips: last.flips - first.flips, changes: last.changes - first.changes };
-    const text = `${counted(flips, "flip")} of devices, ${counted(changes, "change")} published since ${keepers.length > 0 ? when(Math.min(...keepers.map((k) => Date.parse(k.since)))) : "–"}. `
-      + `In the last ${span(last.at - first.at)}: ${count(lately.flips)} and ${count(lately.changes)}.`;
+    const text = `${counted(flips, "flip")} of devices, ${counted(changes, "change")} published since ${keepers.length > 0 ? when(Math.min(...keepers.map((k) => Date.parse(k.since)))) : "–"}.`
+      + (last === first ? "" : ` In the last ${span(last.at - first.at)}: ${count(lately.flips)} and ${count(lately.changes)}.`);
     return h("section", { class: "card", "aria-labelledby": "flips-title" },
       h("h3", { id: "flips-title" }, "Flips and published changes"),
-      h("p", { class: "hint" }, "Devices come and go; the debounce and other devices of the same user keep what would only flicker from being published."),
+      h("p", { class: "hint" }, "Devices come and go; the debounce and other devices of the same user keep what would only flicker from being published. Changes between active, idle and background are published too."),
       h("p", { class: "legend" }, h("span", { class: "flips" }, "flips"), h("span", { class: "changes" }, "published")), this.#plot(), h("p", {}, text));
   }
 
@@ -109,7 +109,8 @@ function detection(keepers: readonly Keeper[]): HTMLElement {
   const percent = (ms: number) => `${((ms / end) * 100).toFixed(2)}%`;
   const row = (w: Way) => {
     const bound = w.earliest_ms === w.latest_ms ? span(w.latest_ms) : `${span(w.earliest_ms)} to ${span(w.latest_ms)}`;
-    const measured = w.count === 0 ? "nobody yet" : `${span(w.min_ms)} to ${span(w.max_ms)}, ${span(w.mean_ms)} on average, of ${count(w.count)}`;
+    const measured = w.count === 0 ? "nobody yet" : w.count === 1 ? `${seconds(w.max_ms)}, once`
+      : `${seconds(w.min_ms)} to ${seconds(w.max_ms)}, ${seconds(w.mean_ms)} on average of ${count(w.count)}`;
     const out = w.early + w.late;
     const graph = h("span", { class: "range", "aria-hidden": "true" });
     const mark = (kind: string, from: number, to: number) => {

@@ -23,13 +23,15 @@ export class List {
   readonly element: HTMLElement;
   readonly #space: HTMLElement;
   readonly #pool: Row[] = [];
+  readonly #self: string; // who looks
   readonly #choose: (person: Person) => void;
   #people: readonly Person[] = [];
   #current = 0; // which the keyboard is at
   #chosen = "";
   #waiting = false;
 
-  constructor(label: string, choose: (person: Person) => void) {
+  constructor(label: string, self: string, choose: (person: Person) => void) {
+    this.#self = self;
     this.#choose = choose;
     this.#space = h("div", { class: "space", role: "presentation" });
     this.element = h("div", {
@@ -120,7 +122,7 @@ export class List {
     element.setAttribute("aria-selected", String(person.id === this.#chosen));
     element.toggleAttribute("data-current", index === this.#current);
     say(row.name, person.id);
-    say(row.detail, detail(state));
+    say(row.detail, [person.id === this.#self && "you", detail(state)].filter(Boolean).join(" · "));
     say(row.phrase, phrase(state));
   }
 

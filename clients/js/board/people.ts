@@ -23,7 +23,7 @@ export class PeopleView {
   constructor(me: Me, api: Api, config: Config, announce: (text: string) => void, attempt: (work: () => Promise<unknown>) => Promise<void>) {
     this.#me = me;
     this.#announce = announce;
-    this.#list = new List("People", (person) => this.#open(person.id));
+    this.#list = new List("People", me.user, (person) => this.#open(person.id));
     this.#panel = new PersonPanel(me, api, config, () => this.#close(), attempt);
     const search = h("input", { type: "search", id: "search", placeholder: "Search", "aria-label": "Search people", autocomplete: "off", spellcheck: "false" });
     search.addEventListener("input", () => {
@@ -40,7 +40,7 @@ export class PeopleView {
     this.element = h("div", { class: "people" },
       h("section", { class: "roster card", "aria-labelledby": "people-title" },
         h("div", { class: "bar" }, h("h2", { id: "people-title" }, "People"), this.#summary), search, this.#list.element, this.#empty, form),
-      this.#panel.element);
+      hints(config), this.#panel.element);
     me.on((change) => {
       if (change.target !== me.user && change.status === "online") this.#came++;
       if (change.status === "offline" || change.status === "withdrawn") this.#left++;
@@ -109,4 +109,11 @@ export class PeopleView {
     this.#announce(parts.filter(Boolean).join(", "));
     this.#came = this.#left = 0;
   }
+}
+
+/** What stands beside the list until somebody is chosen. */
+function hints({ development }: Config): HTMLElement {
+  return h("aside", { class: "hints", "aria-label": "Hints" },
+    h("p", {}, "Choose somebody to see how they are and when they were here."),
+    development && h("p", {}, "A private window is another browser: sign in there as somebody else, and see them come, turn idle and leave."));
 }

@@ -20,6 +20,9 @@ export function span(ms: number): string {
   return `${Math.floor(minutes / 1440)} days`;
 }
 
+/** What was measured, to the tenth of a second. */
+export const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+
 /** Hours and minutes of online time, which can be many. */
 export function hours(ms: number): string {
   const minutes = Math.round(ms / 60_000);

@@ -77,7 +77,8 @@ func (e *examination) cluster(all []jetStream) {
 	if clustered {
 		meta := led.Data.Meta
 		for _, r := range meta.Replicas {
-			if r.Offline || r.Name == "" || meta.Leader == led.Server.Name && !r.Current {
+			answered := slices.ContainsFunc(all, func(s jetStream) bool { return s.Server.Name == r.Name })
+			if r.Offline || meta.Leader == "" && !answered || meta.Leader == led.Server.Name && !r.Current {
 				who := r.Name
 				if r.Heard > 0 {
 					who += fmt.Sprintf(" (last heard %s ago)", round(r.Heard))

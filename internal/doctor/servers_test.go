@@ -26,7 +26,7 @@ func TestWhatServersTell(t *testing.T) {
 			"n2": `{"meta_cluster":{"leader":"n2","cluster_size":3,"replicas":[{"name":"n0","current":true},{"name":"n1","current":false,"offline":true,"active":22000000000}]}}`,
 		}, []string{"problem of 3 servers that store, 1 away: n1 (last heard 22s ago); 'nats server raft peer-remove' takes one out that never comes back"}},
 		"no majority": {map[string]string{
-			"n0": `{"meta_cluster":{"leader":"","cluster_size":3,"replicas":[{"name":"n1","offline":true},{"name":"n2","offline":true}]}}`,
+			"n0": `{"meta_cluster":{"leader":"","cluster_size":3,"replicas":[{"name":"n1","current":false},{"name":"n2","current":false}]}}`,
 		}, []string{"problem no majority of the 3 servers is there, so nothing can be stored: away are n1, n2"}},
 		"a full disk": {map[string]string{"n1": `{"disabled":true}`, "n2": "{" + healthy + "}"}, []string{
 			"problem n1 has turned JetStream off, as it does when its disk is full or fails: make room, and start it again",

@@ -182,7 +182,7 @@ func TestUnreadableMessagesAndRecordsAreSkipped(t *testing.T) {
 func TestPurgedRecordsLeaveNoTrace(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)
-		writer := &writer{js: w.js, names: w.fabric.Names, params: w.fabric.Params}
+		writer := &writer{js: w.js, names: w.fabric.Names, params: w.fabric.Params, refusals: new(fabric.Refusals)}
 		if err := writer.takeOver(t.Context(), rollcall.Grant{Generation: 1}, "test"); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,9 @@ type benchCmd struct {
 	StormUsers   int           `default:"5000" placeholder:"N" help:"Users of the edge that crashes (default ${default})."`
 	StormViewers int           `default:"1000" placeholder:"N" help:"Viewers of them (default ${default})."`
 	StormTargets int           `default:"200" placeholder:"N" help:"How many of them each of these watches (default ${default})."`
-	Only         []string      `placeholder:"NAME" help:"Take only these measures: opens, changes, storm, latency, renewals, heartbeats."`
+	GrowFrom     int           `default:"1000" placeholder:"N" help:"With how many connections growth begins, ten times as many each time (default ${default})."`
+	GrowTo       int           `default:"1000000" placeholder:"N" help:"With how many connections growth ends (default ${default})."`
+	Only         []string      `placeholder:"NAME" help:"Take only these measures: opens, changes, storm, latency, renewals, heartbeats, growth."`
 	JSON         bool          `help:"Print one JSON document."`
 }
 
@@ -34,6 +36,7 @@ loopback TCP; nothing that runs already is touched. Measures them, and raw JetSt
   latency     one open until its viewer's event, beside acknowledgement and request
   renewals    KV writes and bytes of history for connections that only beat
   heartbeats  heartbeats that one core takes
+  growth      only if named: opens with 1, 2 and 4 keepers and fanouts; what a renewed connection costs, from --grow-from connections to --grow-to
 
 Server, load and viewers share this machine's cores with the fabric. What does not arrive is an error.`
 }
@@ -42,7 +45,7 @@ func (c *benchCmd) Run(ctx context.Context, std console) error {
 	begin := time.Now()
 	report, err := bench.Run(ctx, bench.Config{
 		Duration: c.Duration, Opens: c.Opens, Viewers: c.Viewers, Targets: c.Targets, Connections: c.Connections,
-		StormUsers: c.StormUsers, StormViewers: c.StormViewers, StormTargets: c.StormTargets, Only: c.Only,
+		StormUsers: c.StormUsers, StormViewers: c.StormViewers, StormTargets: c.StormTargets, GrowFrom: c.GrowFrom, GrowTo: c.GrowTo, Only: c.Only,
 		Progress: func(what string) { fmt.Fprintf(std.err, "%5.1fs  %s\n", time.Since(begin).Seconds(), what) },
 		Logger:   slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

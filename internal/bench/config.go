@@ -35,11 +35,16 @@ type Config struct {
 	// StormTargets is how many of the users each of these viewers watches; default
 	// 200.
 	StormTargets int
-	// Only names the measures to take; default all, see [Names].
+	// GrowFrom and GrowTo are with how many connections growth begins and ends; default 1,000 and
+	// 1,000,000.
+	GrowFrom, GrowTo int
+	// Only names the measures to take; default all but growth, see [Names].
 	Only []string
 
 	// stormRounds are fewer in tests: each takes seconds, however small.
 	stormRounds int
+	// growthParams renew sooner in tests.
+	growthParams rollcall.Params
 
 	// Renewals is the timing of the fabric whose renewals are counted; default
 	// [rollcall.Worker], which renews every 3 s.
@@ -69,6 +74,7 @@ func (c Config) withDefaults() (Config, error) {
 		{&c.Opens, "opens", 50_000}, {&c.Viewers, "viewers", 5_000},
 		{&c.Targets, "targets", 50}, {&c.Connections, "connections", 10_000},
 		{&c.StormUsers, "storm users", 5_000}, {&c.StormViewers, "storm viewers", 1_000}, {&c.StormTargets, "storm targets", 200},
+		{&c.GrowFrom, "connections to grow from", 1000}, {&c.GrowTo, "connections to grow to", 1_000_000},
 	} {
 		if *size.n == 0 {
 			*size.n = size.fallback
@@ -79,6 +85,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.stormRounds == 0 {
 		c.stormRounds = rounds
+	}
+	if c.growthParams == (rollcall.Params{}) {
+		c.growthParams = growthParams()
 	}
 	if c.Renewals == (rollcall.Params{}) {
 		c.Renewals = rollcall.Worker()
@@ -98,6 +107,9 @@ func (c Config) check() error {
 	}
 	if c.Targets > subjects.MaxTargets {
 		return fmt.Errorf("%w: %d targets, a viewer watches at most %d", ErrConfig, c.Targets, subjects.MaxTargets)
+	}
+	if c.GrowFrom > c.GrowTo {
+		return fmt.Errorf("%w: from %d connections to %d is not to grow", ErrConfig, c.GrowFrom, c.GrowTo)
 	}
 	if c.StormTargets > c.StormUsers {
 		return fmt.Errorf("%w: %d targets of a viewer among %d users in the storm", ErrConfig, c.StormTargets, c.StormUsers)

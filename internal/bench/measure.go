@@ -15,17 +15,20 @@ const rounds = 3
 type measure struct {
 	name string
 	take func(*runner, context.Context) error
+	// onlyByName: it takes minutes, and memory.
+	onlyByName bool
 }
 
 // measures lists them in the order in which they are taken.
 func measures() []measure {
 	return []measure{
-		{"opens", (*runner).opens},
-		{"changes", (*runner).changes},
-		{"storm", (*runner).storm},
-		{"latency", (*runner).latency},
-		{"renewals", (*runner).renewals},
-		{"heartbeats", (*runner).heartbeats},
+		{name: "opens", take: (*runner).opens},
+		{name: "changes", take: (*runner).changes},
+		{name: "storm", take: (*runner).storm},
+		{name: "latency", take: (*runner).latency},
+		{name: "renewals", take: (*runner).renewals},
+		{name: "heartbeats", take: (*runner).heartbeats},
+		{name: "growth", take: (*runner).growth, onlyByName: true},
 	}
 }
 
@@ -58,7 +61,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	r := &runner{Config: cfg, scene: s}
 	for _, m := range measures() {
-		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, m.name) {
+		if named := slices.Contains(cfg.Only, m.name); !named && (m.onlyByName || len(cfg.Only) > 0) {
 			continue
 		}
 		if err := m.take(r, ctx); err != nil {
@@ -75,11 +78,15 @@ const patience = 60 * time.Second
 
 // await waits until something holds.
 func await(ctx context.Context, what string, holds func() bool) error {
+	return awaitWithin(ctx, patience, what, holds)
+}
+
+func awaitWithin(ctx context.Context, limit time.Duration, what string, holds func() bool) error {
 	const every = 2 * time.Millisecond
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(limit)
 	for !holds() {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: not within %s", what, patience)
+			return fmt.Errorf("%s: not within %s", what, limit)
 		}
 		if err := pause(ctx, every); err != nil {
 			return err

@@ -62,6 +62,7 @@ type Figures struct {
 	Latency    *Latency    `json:"latency,omitempty"`
 	Renewals   *Renewals   `json:"renewals,omitempty"`
 	Heartbeats *Heartbeats `json:"heartbeats,omitempty"`
+	Growth     *Growth     `json:"growth,omitempty"`
 }
 
 // Opens is how fast new users become visible.

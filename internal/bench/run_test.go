@@ -17,6 +17,7 @@ func tiny(only string) Config {
 	return Config{
 		Duration: 200 * time.Millisecond, Opens: 200, Viewers: 20, Targets: 5, Connections: 50,
 		StormUsers: 60, StormViewers: 10, StormTargets: 30, stormRounds: 1, Only: []string{only}, Renewals: p,
+		GrowFrom: 100, GrowTo: 100, growthParams: p,
 	}
 }
 
@@ -36,6 +37,15 @@ func TestRun(t *testing.T) {
 		}},
 		{"renewals", func(f Figures) bool { return f.Renewals.Renewed >= 50 && f.Renewals.Beats > 0 }},
 		{"latency", func(f Figures) bool { return f.Latency.Visible.Samples == 10 && f.Latency.Visible.P50 > 0 }},
+		{"growth", func(f Figures) bool {
+			g := f.Growth
+			for _, c := range g.Connections {
+				if c.Renewed == 0 || c.PerRenewal != 1 || c.BeatBytes == 0 {
+					return false
+				}
+			}
+			return len(g.Owners) == 3 && len(g.Connections) == 1 && g.Owners[2].Frames > 0 && g.Owners[2].Busy.Median > 0
+		}},
 		{"heartbeats", func(f Figures) bool { return f.Heartbeats.PerSecond.Median > 0 }},
 	} {
 		t.Run(test.only, func(t *testing.T) {
@@ -44,7 +54,7 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !test.holds(report.Figures) || len(report.Ratios) == 0 {
+			if !test.holds(report.Figures) || len(report.Ratios) == 0 && test.only != "growth" {
 				t.Errorf("report %+v", report)
 			}
 		})
@@ -72,6 +82,7 @@ func TestConfig(t *testing.T) {
 		"negative size":       {Viewers: -1},
 		"negative duration":   {Duration: -time.Second},
 		"more than a viewer":  {Targets: 10_001},
+		"shrinking":           {GrowFrom: 10, GrowTo: 9},
 		"more than there are": {StormUsers: 10, StormTargets: 11},
 	} {
 		if _, err := Run(t.Context(), cfg); !errors.Is(err, ErrConfig) {

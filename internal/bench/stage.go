@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -21,10 +22,11 @@ import (
 type stage struct {
 	*scene
 	fabric.Fabric
-	ctx    context.Context
-	keeper *keeper.Keeper
-	edges  []*edge.Node
-	js     jetstream.JetStream // of the measure itself
+	ctx     context.Context
+	keeper  *keeper.Keeper // the last that was started
+	keepers []*keeper.Keeper
+	edges   []*edge.Node
+	js      jetstream.JetStream // of the measure itself
 
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
@@ -37,6 +39,7 @@ type cast struct {
 	silent bool // no keeper and no fanout: the edges' frames stay in the log
 	edges  int
 	window time.Duration // of the fanout; 0 for its default
+	owners int           // keepers and fanouts that share the shards; 0 for one of each that has all
 }
 
 // patientParams is the timing where heartbeats are not what is measured: connections
@@ -70,13 +73,8 @@ func (st *stage) build(prefix string, c cast) error {
 	if err != nil {
 		return err
 	}
-	if !c.silent {
-		if err := st.startKeeper(); err != nil {
-			return err
-		}
-		if err := st.startFanout(c.window); err != nil {
-			return err
-		}
+	if err := st.startParts(c); err != nil {
+		return err
 	}
 	for i := range c.edges {
 		if err := st.startEdge(fmt.Sprintf("edge-%d", i)); err != nil {
@@ -104,31 +102,63 @@ func (st *stage) start(name string, run func(context.Context) error) {
 	})
 }
 
-func (st *stage) startKeeper() error {
+// logOf is nobody's for members: they end as a crash would, and say so.
+func (st *stage) logOf(part, member string) *slog.Logger {
+	if member != "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return st.log.With("part", part)
+}
+
+// startParts starts what serves edges and viewers.
+func (st *stage) startParts(c cast) error {
+	switch {
+	case c.silent:
+		return nil
+	case c.owners > 0:
+		return st.startOwners(c.owners)
+	}
+	if err := st.startKeeperAs(""); err != nil {
+		return err
+	}
+	return st.startFanoutAs("", c.window)
+}
+
+// startKeeperAs starts a keeper of a share of the shards, as a member of this id, or of all if it has
+// none.
+func (st *stage) startKeeperAs(member string) error {
 	nc, err := st.open("keeper")
 	if err != nil {
 		return err
 	}
-	if st.keeper, err = keeper.New(nc, keeper.Config{Prefix: st.Prefix(), Logger: st.log.With("part", "keeper")}); err != nil {
+	st.keeper, err = keeper.New(nc, keeper.Config{Prefix: st.Prefix(), Member: member, Logger: st.logOf("keeper", member)})
+	if err != nil {
 		return err
 	}
+	st.keepers = append(st.keepers, st.keeper)
 	st.start("keeper", st.keeper.Run)
+	if member != "" {
+		return nil // it may have nothing to be ready for
+	}
 	return await(st.ctx, "the keeper", st.keeper.Ready)
 }
 
-func (st *stage) startFanout(window time.Duration) error {
+func (st *stage) startFanoutAs(member string, window time.Duration) error {
 	nc, err := st.open("fanout")
 	if err != nil {
 		return err
 	}
 	f, err := fanout.New(nc, fanout.Config{
-		Prefix: st.Prefix(), Window: window, Logger: st.log.With("part", "fanout"),
+		Prefix: st.Prefix(), Member: member, Window: window, Logger: st.logOf("fanout", member),
 		InterestTTL: time.Hour, // raw subscribers do not refresh
 	})
 	if err != nil {
 		return err
 	}
 	st.start("fanout", f.Run)
+	if member != "" {
+		return nil
+	}
 	return st.ready(f.Ready())
 }
 

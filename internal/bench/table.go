@@ -13,6 +13,14 @@ func (r Report) WriteTable(w io.Writer) error {
 	m, s := r.Machine, r.Sizes
 	fmt.Fprintf(w, "%d cores shared by server, fabric, load and viewers; %s/%s, %s, nats-server %s, %s, %s storage, %d shards\n\n",
 		m.Cores, m.OS, m.Arch, m.Go, m.Server, m.Transport, m.Storage, s.Shards)
+	if r.Figures.Growth != nil {
+		if err := r.Figures.Growth.writeTable(w); err != nil {
+			return err
+		}
+	}
+	if len(r.lines()) == 0 {
+		return nil
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "MEASURE\tROLLCALL\tBESIDE IT\tRATIO")
 	var notes []string

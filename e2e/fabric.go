@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	otel "go.opentelemetry.io/otel/trace"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/edge"
@@ -31,6 +32,7 @@ type Options struct {
 	// What keepers, fanouts and edges are told to log and measure with; default: nothing.
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
+	Tracer     otel.TracerProvider
 }
 
 // Fabric is a server with the streams and buckets of a fabric, and the processes
@@ -166,7 +168,7 @@ func (f *Fabric) StartKeeper() *Keeper { return f.StartKeeperAs("") }
 func (f *Fabric) StartKeeperAs(member string) *Keeper {
 	f.T.Helper()
 	p := f.connect()
-	k, err := keeper.New(p.nc, keeper.Config{Member: member, Logger: f.options.Logger, Registerer: f.options.Registerer})
+	k, err := keeper.New(p.nc, keeper.Config{Member: member, Logger: f.options.Logger, Registerer: f.options.Registerer, Tracer: f.options.Tracer})
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -195,7 +197,7 @@ func (f *Fabric) StartFanoutWith(c fanout.Config) *Fanout {
 func (f *Fabric) JoinFanout(c fanout.Config) *Fanout {
 	f.T.Helper()
 	p := f.connect()
-	c.Registerer = f.options.Registerer
+	c.Registerer, c.Tracer = f.options.Registerer, f.options.Tracer
 	if c.Logger == nil {
 		c.Logger = f.options.Logger
 	}
@@ -226,7 +228,7 @@ func (f *Fabric) StartEdge(id string) *Edge {
 		ID: id, Seed: f.seed, ClockResolution: time.Second,
 		OnSuperseded: func(c *edge.Conn) { e.note(&e.superseded, c) },
 		OnDead:       func(c *edge.Conn) { e.note(&e.dead, c) },
-		Logger:       f.options.Logger, Registerer: f.options.Registerer,
+		Logger:       f.options.Logger, Registerer: f.options.Registerer, Tracer: f.options.Tracer,
 	})
 	if err != nil {
 		f.T.Fatal(err)

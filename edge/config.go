@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/edge/phi"
@@ -55,6 +56,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer takes the metrics while Run runs; default: nobody.
 	Registerer prometheus.Registerer
+	// Tracer makes a span of every frame in which somebody comes, leaves or changes, and a trace that
+	// keepers and fanouts go on with. Default: no traces, and nothing of them on the wire.
+	Tracer trace.TracerProvider
 }
 
 // maxIdle keeps every silence far below what a heartbeat's stamp can tell.

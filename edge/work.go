@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-io/rollcall/edge/phi"
 	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/storeclock"
+	"github.com/rollcall-io/rollcall/internal/tracing"
 )
 
 // store is how the node reaches JetStream.
@@ -136,7 +137,7 @@ func (n *Node) speak(ctx context.Context, s store) error {
 
 func (n *Node) newWriter(p *pipeline, s store, t tip) *writer {
 	return &writer{
-		pipeline: p, link: n.link, js: s.js, reader: s.reader, log: n.config.Logger,
+		pipeline: p, link: n.link, js: s.js, reader: s.reader, log: n.config.Logger, tracer: tracing.Tracer(n.config.Tracer), edge: n.config.ID,
 		random: n.config.rand(randShards + uint64(p.shard)),
 		stream: p.names.LogStream(p.shard), subject: p.names.Log(p.shard, n.config.ID),
 		incarnation: n.incarnation, sequence: t.sequence,

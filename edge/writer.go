@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/rollcall-io/rollcall/internal/tracing"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -23,6 +28,8 @@ type writer struct {
 	js     jetstream.JetStream
 	reader nats.JetStreamContext
 	log    *slog.Logger
+	tracer trace.Tracer // nil for no traces
+	edge   string
 	random *rand.Rand
 
 	stream, subject string
@@ -75,7 +82,9 @@ func (w *writer) append(ctx context.Context, entries []*wire.Entry) error {
 	if err != nil {
 		return fmt.Errorf("edge: frame %d of shard %d: %w", w.number, w.shard, err)
 	}
-	err = w.link.persist(ctx, w.random, w.subject, func(ctx context.Context) error { return w.try(ctx, data) })
+	header, end := w.trace(entries)
+	defer end()
+	err = w.link.persist(ctx, w.random, w.subject, func(ctx context.Context) error { return w.try(ctx, data, header) })
 	if err != nil {
 		return err
 	}
@@ -85,8 +94,19 @@ func (w *writer) append(ctx context.Context, entries []*wire.Entry) error {
 	return nil
 }
 
-func (w *writer) try(ctx context.Context, data []byte) error {
-	ack, err := w.js.Publish(ctx, w.subject, data,
+// trace begins the span of a frame; header is nil if it is not traced.
+func (w *writer) trace(entries []*wire.Entry) (header nats.Header, end func()) {
+	if w.tracer == nil || !slices.ContainsFunc(entries, tracing.Traced) {
+		return nil, func() {}
+	}
+	span := tracing.Begin(w.tracer, trace.SpanContext{}, tracing.EdgeFrame, trace.WithAttributes(
+		attribute.String("rollcall.edge", w.edge), attribute.Int("rollcall.shard", w.shard), attribute.Int("rollcall.entries", len(entries))))
+	return tracing.Header(span), func() { span.End() }
+}
+
+func (w *writer) try(ctx context.Context, data []byte, header nats.Header) error {
+	// The publisher adds to the header that it is given.
+	ack, err := w.js.PublishMsg(ctx, &nats.Msg{Subject: w.subject, Data: data, Header: maps.Clone(header)},
 		jetstream.WithExpectLastSequencePerSubject(w.sequence), jetstream.WithRetryAttempts(0))
 	if wrongSequence(err) {
 		return w.reconcile(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
@@ -50,6 +51,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer takes the metrics; default: nobody sees them.
 	Registerer prometheus.Registerer
+	// Tracer goes on with the traces of keepers; default: there are none.
+	Tracer trace.TracerProvider
 }
 
 // Defaults of [Config].

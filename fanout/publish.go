@@ -42,6 +42,7 @@ func (sh *shard) publishDue() (next time.Time) {
 			continue
 		}
 		m.published(message, time.Now())
+		end(message.spans)
 	}
 	return next
 }
@@ -51,6 +52,7 @@ func (sh *shard) take() ([]message, time.Time) {
 	defer sh.mu.Unlock()
 	b, m := sh.board, sh.fanout.metrics
 	messages, next := b.flush(time.Now(), batch)
+	sh.traces.events(b, messages, time.Now())
 	if len(b.questions) > 0 {
 		signal(sh.asked)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 	"unique"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/feed"
 	"github.com/rollcall-io/rollcall/subjects"
@@ -20,6 +22,7 @@ type change struct {
 	view   *View
 	policy *[]byte
 	groups *[]string
+	header nats.Header // of the record
 }
 
 func viewOf(user string, v *View) change {

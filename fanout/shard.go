@@ -38,6 +38,7 @@ type shard struct {
 
 	mu       sync.Mutex
 	board    *board
+	traces   *traces
 	progress chan struct{} // closed, and replaced, when more of the bucket is read
 }
 
@@ -50,6 +51,7 @@ func newShard(f *Fanout, g rollcall.Grant) *shard {
 		bucket: f.fabric.ViewsBucket(g.Shard),
 		wake:   make(chan struct{}, 1), asked: make(chan struct{}, 1), loaded: make(chan struct{}), progress: make(chan struct{}),
 		refusals: fabric.Refusals{Log: log, What: "interests"},
+		traces:   newTraces(f.cfg.Tracer, g.Shard),
 		board: newBoard(boardConfig{
 			shard: g.Shard, generation: g.Generation,
 			address:  func(viewer string) string { return f.fabric.ViewEvents(viewer, g.Shard) },
@@ -141,6 +143,7 @@ func (sh *shard) handle(_ context.Context, batch feed.Batch) error {
 			sh.log.Warn("damaged record", "err", err)
 		}
 		if ok {
+			c.header = m.Header
 			changes = append(changes, c)
 		}
 	}
@@ -149,6 +152,7 @@ func (sh *shard) handle(_ context.Context, batch feed.Batch) error {
 	now := time.Now()
 	for _, c := range changes {
 		sh.board.apply(c, now)
+		sh.traces.apply(c, now)
 	}
 	if n := len(batch.Msgs); n > 0 {
 		sh.board.reach(batch.Msgs[n-1].Seq, now)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
@@ -131,6 +133,7 @@ type message struct {
 	told     int               // changes in it
 	observed []rollcall.Micros // of their states, for the metrics
 	draft    *draft            // whose memory it is, if any
+	spans    []trace.Span      // of the traces that it is in
 }
 
 // Limits of a message.

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/fabric"
@@ -36,6 +37,7 @@ type Config struct {
 	CheckpointEvery time.Duration
 	Logger          *slog.Logger          // default: silent
 	Registerer      prometheus.Registerer // default: metrics are not registered
+	Tracer          trace.TracerProvider  // goes on with the traces of edges; default: there are none
 }
 
 // Keeper runs the state machines of the shards it owns.

@@ -23,6 +23,7 @@ type shard struct {
 	grant  rollcall.Grant
 	log    *slog.Logger
 	writer *writer
+	traces *traces
 	ticker *ticker
 
 	mu       sync.Mutex // held while the machine changes
@@ -43,11 +44,12 @@ func newShard(k *Keeper, f fabric.Fabric, g rollcall.Grant) *shard {
 		keeper: k, fabric: f, grant: g,
 		log:     k.cfg.Logger.With("shard", g.Shard, "generation", g.Generation),
 		machine: machine.New(f.Params, g.Shard),
+		traces:  newTraces(k.cfg.Tracer, f.Params, g.Shard),
 	}
 	refusals := func(what string) *fabric.Refusals {
 		return &fabric.Refusals{Log: s.log, What: what, Total: &k.refused}
 	}
-	s.writer = &writer{js: k.js, leader: k.leader, names: f.Names, shard: g.Shard, params: f.Params, refusals: refusals("records")}
+	s.writer = &writer{js: k.js, leader: k.leader, names: f.Names, shard: g.Shard, params: f.Params, refusals: refusals("records"), header: s.traces.header}
 	s.ticker = newTicker(k.js, f, g, refusals("ticks"))
 	return s
 }
@@ -125,9 +127,11 @@ func (s *shard) follow(ctx context.Context) error {
 // everything is written, so that nothing is applied ahead of a store that is away.
 func (s *shard) handle(ctx context.Context, batch feed.Batch) error {
 	changes, ticked := s.apply(batch)
+	written := s.traces.write(changes.Views)
 	if err := s.writer.write(ctx, changes); err != nil {
 		return err
 	}
+	written()
 	s.report(changes)
 	if len(batch.Msgs) > 0 {
 		last := batch.Msgs[len(batch.Msgs)-1]
@@ -164,7 +168,9 @@ func (s *shard) apply(batch feed.Batch) (changes machine.Changes, ticked bool) {
 			continue
 		}
 		ticked = ticked || tick
+		applied := s.traces.apply(msg.Header, frame)
 		s.machine.Apply(at, seq, machine.Source{Edge: edge, Tick: tick}, frame)
+		applied()
 	}
 	return s.machine.Take(), ticked
 }

@@ -35,6 +35,8 @@ type writer struct {
 	shard  int
 	params rollcall.Params
 
+	header func(user string) nats.Header // of views that are in a trace; nil for none
+
 	leases, views bucket
 	viewsRevision uint64           // of the last view written
 	verified      uint64           // the connection's reconnects when the buckets were last found whole
@@ -142,6 +144,11 @@ func (w *writer) write(ctx context.Context, c machine.Changes) error {
 	}
 	for _, v := range c.Views {
 		views = add(views, w.views, subjects.KeyView(v.User), v.Record, false)
+	}
+	for i, v := range c.Views {
+		if failed == nil && w.header != nil {
+			views[i].Header = w.header(v.User)
+		}
 	}
 	for _, u := range c.Users {
 		users = add(users, w.leases, subjects.KeyUser(u.ID), u.Record, u.Record == nil)

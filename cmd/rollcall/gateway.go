@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall/edge"
@@ -83,9 +84,9 @@ type frontDoor struct {
 }
 
 // open makes the gateway of an edge on a connection of its role.
-func (c doorway) open(nc *nats.Conn, id, prefix string, origins []string, v *bearer.Verifier, r prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+func (c doorway) open(nc *nats.Conn, id, prefix string, origins []string, v *bearer.Verifier, r prometheus.Registerer, tracer trace.TracerProvider, log *slog.Logger) (*frontDoor, error) {
 	d, err := door.New(nc, door.Config{
-		Edge:          edge.Config{ID: id, Prefix: prefix, Registerer: r, Logger: log},
+		Edge:          edge.Config{ID: id, Prefix: prefix, Registerer: r, Tracer: tracer, Logger: log},
 		IdleThreshold: c.IdleThreshold, MaxSessions: c.MaxSessions,
 	})
 	if err != nil {
@@ -140,6 +141,7 @@ type gatewayCmd struct {
 	TLSCert string        `name:"serve-cert" type:"existingfile" placeholder:"FILE" help:"Certificate of the listener, with its chain, in PEM."`
 	TLSKey  string        `name:"serve-key" type:"existingfile" placeholder:"FILE" help:"Its key."`
 	doorway
+	traced
 	observed
 	remote
 }
@@ -157,6 +159,11 @@ only: put a proxy in front that speaks TLS.`
 func (c *gatewayCmd) Run(ctx context.Context, std console) error {
 	log := c.logger(std, slog.LevelInfo)
 	c.remote.log = log
+	tracer, stop, err := c.provider(ctx, "gateway", log)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	secure := c.tls()
 	verifier, err := c.believed(ctx, log)
 	if err != nil {
@@ -179,7 +186,7 @@ func (c *gatewayCmd) Run(ctx context.Context, std console) error {
 		return err
 	}
 	defer watch.close()
-	front, err := c.open(nc, id, c.Prefix, c.Origin, verifier, watch.registry, log)
+	front, err := c.open(nc, id, c.Prefix, c.Origin, verifier, watch.registry, tracer, log)
 	if err != nil {
 		return err
 	}

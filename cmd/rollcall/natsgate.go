@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rollcall-io/rollcall/edge"
 	"github.com/rollcall-io/rollcall/edge/door"
@@ -21,6 +22,7 @@ type natsgateCmd struct {
 	ID          string  `name:"id" placeholder:"NAME" help:"The edge id, better another one at every start (default: the name in --creds, else one that no other process has or had)."`
 	MaxSessions int     `default:"100000" placeholder:"N" help:"Sessions at a time (default ${default})."`
 	Phi         float64 `placeholder:"THRESHOLD" help:"Find silence sooner where a device's history allows it, at this φ, such as 8 (default: by the fixed timeout only)."`
+	traced
 	observed
 	remote
 }
@@ -48,13 +50,18 @@ func (c *natsgateCmd) Run(ctx context.Context, std console) error {
 	if r.ID == "" && nameIn(c.Creds, identity.Natsgate) == "" {
 		r.ID = thisStart(identity.Natsgate)
 	}
+	tracer, stop, err := c.provider(ctx, "natsgate", c.logger(std, slog.LevelInfo))
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return r.run(ctx, std, identity.Natsgate, ofGates, func(p process) (sharer, error) {
-		return natsgate.New(p.nc, c.config(p.member, p.registry, p.log))
+		return natsgate.New(p.nc, c.config(p.member, p.registry, tracer, p.log))
 	})
 }
 
-func (c *natsgateCmd) config(id string, r prometheus.Registerer, log *slog.Logger) door.Config {
-	config := door.Config{Edge: edge.Config{ID: id, Prefix: c.Prefix, Registerer: r, Logger: log}, MaxSessions: c.MaxSessions}
+func (c *natsgateCmd) config(id string, r prometheus.Registerer, tracer trace.TracerProvider, log *slog.Logger) door.Config {
+	config := door.Config{Edge: edge.Config{ID: id, Prefix: c.Prefix, Registerer: r, Tracer: tracer, Logger: log}, MaxSessions: c.MaxSessions}
 	if c.Phi != 0 {
 		config.Edge.Detector = &phi.Config{Threshold: c.Phi}
 	}
@@ -69,7 +76,7 @@ func thisStart(role identity.Role) string { return thisProcess(role) + "-" + ran
 // server, and devices come back to the next one.
 func (c *upCmd) natsgate(ctx context.Context, nc *nats.Conn, id string, watch *watch, log *slog.Logger) error {
 	g, err := natsgate.New(nc, door.Config{
-		Edge:          edge.Config{ID: id, Prefix: c.Prefix, Registerer: watch.registry, Logger: log},
+		Edge:          edge.Config{ID: id, Prefix: c.Prefix, Registerer: watch.registry, Tracer: watch.tracer, Logger: log},
 		IdleThreshold: c.IdleThreshold, MaxSessions: c.MaxSessions,
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rollcall-io/rollcall/internal/health"
@@ -25,6 +26,7 @@ type observed struct {
 // A watch is what is looked at of one process.
 type watch struct {
 	registry *prometheus.Registry
+	tracer   trace.TracerProvider // nil for no traces
 	parts    health.Parts
 	listener net.Listener // nil for nobody
 	scheme   string

@@ -121,7 +121,10 @@ missed within ten seconds, and cannot write any more once another has taken over
 supervisor give it one that stays. 'rollcall up' owns all shards alone: of the two ways, whoever starts last takes over, and the
 others end with exit code 1.`
 
-type keeperCmd struct{ running }
+type keeperCmd struct {
+	traced
+	running
+}
 
 func (c *keeperCmd) Help() string {
 	return `Runs a keeper on any NATS system that 'rollcall init' has prepared.
@@ -129,13 +132,19 @@ func (c *keeperCmd) Help() string {
 }
 
 func (c *keeperCmd) Run(ctx context.Context, std console) error {
+	tracer, stop, err := c.provider(ctx, "keeper", c.logger(std, slog.LevelInfo))
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return c.run(ctx, std, identity.Keeper, ofSharers, func(p process) (sharer, error) {
-		return keeper.New(p.nc, keeper.Config{Prefix: c.Prefix, Member: p.member, Registerer: p.registry, Logger: p.log})
+		return keeper.New(p.nc, keeper.Config{Prefix: c.Prefix, Member: p.member, Registerer: p.registry, Tracer: tracer, Logger: p.log})
 	})
 }
 
 type fanoutCmd struct {
 	sight
+	traced
 	running
 }
 
@@ -145,9 +154,14 @@ func (c *fanoutCmd) Help() string {
 }
 
 func (c *fanoutCmd) Run(ctx context.Context, std console) error {
+	tracer, stop, err := c.provider(ctx, "fanout", c.logger(std, slog.LevelInfo))
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return c.run(ctx, std, identity.Fanout, ofSharers, func(p process) (sharer, error) {
 		return fanout.New(p.nc, fanout.Config{
-			Prefix: c.Prefix, Member: p.member, Relations: c.relations(), AskSights: c.AskSights, Registerer: p.registry, Logger: p.log,
+			Prefix: c.Prefix, Member: p.member, Relations: c.relations(), AskSights: c.AskSights, Registerer: p.registry, Tracer: tracer, Logger: p.log,
 		})
 	})
 }

@@ -53,6 +53,7 @@ type upCmd struct {
 	Zone     []string `default:"UTC" placeholder:"NAME" help:"Time zone whose days the ledger counts, such as Europe/Berlin (default ${default}). Repeatable."`
 	Store    string   `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"Where the ledger is: postgres://… or the path of a SQLite file (default: ledger.db in the data directory)."`
 	Archive  *bool    `negatable:"" help:"Write raw events to Parquet files in the data directory, and keep log and heartbeats until they are there (default: what the fabric has, or not)."`
+	traced
 	observed
 }
 
@@ -160,11 +161,17 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 		conns[i] = nc
 	}
 	registry := watch.registry
-	k, err := keeper.New(conns[0], keeper.Config{Prefix: c.Prefix, Registerer: registry, Logger: parts.With("part", "keeper")})
+	tracer, stop, err := c.provider(ctx, "up", log)
 	if err != nil {
 		return err
 	}
-	f, err := fanout.New(conns[1], fanout.Config{Prefix: c.Prefix, Relations: c.relations(), AskSights: c.AskSights, Registerer: registry, Logger: parts.With("part", "fanout")})
+	defer stop()
+	watch.tracer = tracer
+	k, err := keeper.New(conns[0], keeper.Config{Prefix: c.Prefix, Registerer: registry, Tracer: tracer, Logger: parts.With("part", "keeper")})
+	if err != nil {
+		return err
+	}
+	f, err := fanout.New(conns[1], fanout.Config{Prefix: c.Prefix, Relations: c.relations(), AskSights: c.AskSights, Registerer: registry, Tracer: tracer, Logger: parts.With("part", "fanout")})
 	if err != nil {
 		return err
 	}
@@ -231,7 +238,7 @@ func (c *upCmd) gateway(ctx context.Context, nc *nats.Conn, site net.Listener, w
 	if err != nil {
 		return err
 	}
-	front, err := c.open(nc, "up", c.Prefix, c.Origin, verifier, watch.registry, log)
+	front, err := c.open(nc, "up", c.Prefix, c.Origin, verifier, watch.registry, watch.tracer, log)
 	if err != nil {
 		return err
 	}

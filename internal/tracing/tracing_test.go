@@ -39,7 +39,9 @@ func TestHeaders(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	now := time.Now()
 	w := tracing.Waiting{Lifetime: time.Minute}
-	span := func(i byte) trace.SpanContext { return trace.NewSpanContext(trace.SpanContextConfig{SpanID: trace.SpanID{i}}) }
+	span := func(i byte) trace.SpanContext {
+		return trace.NewSpanContext(trace.SpanContextConfig{SpanID: trace.SpanID{i}})
+	}
 	w.Note("ann", span(1), 2, now)
 	w.Note("ann", span(2), 2, now)
 	for left := 2; left >= 0; left-- {

@@ -134,11 +134,11 @@ func (r *Reader) follow(ctx context.Context, reconnected <-chan nats.Status, han
 	case <-r.kick: // from while there was no consumer: whoever kicks again and again must not end each new one
 	default:
 	}
-	consumer, pending, err := r.build(ctx)
+	consumer, pending, heartbeat, err := r.build(ctx)
 	if err != nil {
 		return false, err
 	}
-	arrived, broken, stop, err := consume(consumer)
+	arrived, broken, stop, err := consume(consumer, heartbeat)
 	if err != nil {
 		return false, err
 	}
@@ -177,14 +177,14 @@ func (r *Reader) follow(ctx context.Context, reconnected <-chan nats.Status, han
 
 // consume has the client library fetch ahead until stop is called. broken holds the
 // first thing that goes wrong.
-func consume(consumer jetstream.Consumer) (arrived <-chan jetstream.Msg, broken <-chan error, stop func(), err error) {
+func consume(consumer jetstream.Consumer, heartbeat time.Duration) (arrived <-chan jetstream.Msg, broken <-chan error, stop func(), err error) {
 	messages, trouble, stopped := make(chan jetstream.Msg, Window/2), make(chan error, 1), make(chan struct{})
 	consuming, err := consumer.Consume(func(m jetstream.Msg) {
 		select {
 		case messages <- m:
 		case <-stopped:
 		}
-	}, jetstream.PullMaxMessages(Window/2), jetstream.PullExpiry(time.Minute), jetstream.PullHeartbeat(10*time.Second),
+	}, jetstream.PullMaxMessages(Window/2), jetstream.PullExpiry(time.Minute), jetstream.PullHeartbeat(heartbeat),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			select {
 			case trouble <- err:
@@ -219,17 +219,24 @@ func (r *Reader) collect(m jetstream.Msg, arrived <-chan jetstream.Msg, expected
 	}
 }
 
+// The consumer lives on one server. Where there are several, that one can be lost while the
+// connection goes on, and only the missing heartbeats tell, after two of them.
+const (
+	heartbeat           = 10 * time.Second
+	replicatedHeartbeat = 2 * time.Second
+)
+
 // build checks that the stream still holds what was read and makes a consumer for
-// the rest.
-func (r *Reader) build(ctx context.Context) (jetstream.Consumer, uint64, error) {
+// the rest, which is to be heard of as often as it says.
+func (r *Reader) build(ctx context.Context) (jetstream.Consumer, uint64, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	stream, err := r.js.Stream(ctx, r.cfg.Stream)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	if err := r.checkTail(ctx, stream); err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	cfg := jetstream.ConsumerConfig{
 		AckPolicy: jetstream.AckNonePolicy, FilterSubjects: r.cfg.Subjects,
@@ -244,9 +251,13 @@ func (r *Reader) build(ctx context.Context) (jetstream.Consumer, uint64, error) 
 	}
 	consumer, err := stream.CreateConsumer(ctx, cfg)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	return consumer, consumer.CachedInfo().NumPending, nil
+	every := heartbeat
+	if stream.CachedInfo().Config.Replicas > 1 {
+		every = replicatedHeartbeat
+	}
+	return consumer, consumer.CachedInfo().NumPending, every, nil
 }
 
 func (r *Reader) checkTail(ctx context.Context, stream jetstream.Stream) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-io/rollcall/cohort/machine"
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/internal/feed"
 	"github.com/rollcall-io/rollcall/subjects"
 )
@@ -24,7 +25,6 @@ const markerTTL = time.Hour
 // A store holds the records of one group.
 type store struct {
 	js     jetstream.JetStream
-	stream jetstream.Stream
 	bucket string
 	group  string
 	hook   func(key string, stored bool) // of tests; nil otherwise
@@ -36,14 +36,14 @@ func openStore(ctx context.Context, nc *nats.Conn, bucket, group string) (*store
 	if err != nil {
 		return nil, fmt.Errorf("cohort: %w", err)
 	}
-	stream, err := js.Stream(ctx, subjects.KVStream(bucket))
+	_, err = js.Stream(ctx, subjects.KVStream(bucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("%w: no bucket %s", ErrNoGroup, bucket)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cohort: bucket %s: %w", bucket, err)
 	}
-	return &store{js: js, stream: stream, bucket: bucket, group: group}, nil
+	return &store{js: js, bucket: bucket, group: group}, nil
 }
 
 // makeStore finds the bucket or makes it. One that is there may be replicated, and stays so.
@@ -74,17 +74,11 @@ type record struct {
 func (s *store) get(ctx context.Context, key string) (record, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	msg, err := s.stream.GetLastMsgForSubject(ctx, subjects.KVSubject(s.bucket, key))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return record{}, nil
-	}
+	value, revision, err := fabric.Last(ctx, s.js, s.bucket, key)
 	if err != nil {
 		return record{}, fmt.Errorf("cohort: reading %s: %w", key, err)
 	}
-	if subjects.KVGone(msg.Header) {
-		return record{revision: msg.Sequence}, nil
-	}
-	return record{msg.Sequence, msg.Data}, nil
+	return record{revision, value}, nil
 }
 
 // put writes a record, whose last revision must be as expected. It fails with errConflict if it

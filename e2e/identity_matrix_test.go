@@ -226,19 +226,13 @@ func (m *matrix) decideBuckets() {
 		stream := subjects.KVStream(bucket)
 		m.decideStream(stream, readers, nobody)
 		m.decide("", decision{"$JS.API.STREAM.INFO." + stream, readers, nobody},
+			decision{"$JS.API.STREAM.MSG.GET." + stream, readers, nobody},
 			decision{"$JS.API.DIRECT.GET." + stream, readers, nobody},
 			decision{"$JS.API.DIRECT.GET." + stream + "." + subjects.KVSubject(bucket, "a.key"), readers, nobody},
 			decision{subjects.KVSubject(bucket, ">"), nil, nobody})
 	}
-	// asks its leader, who is never behind
-	asks := func(bucket string, readers ...identity.Role) {
-		m.decide("", decision{"$JS.API.STREAM.MSG.GET." + subjects.KVStream(bucket), readers, nobody})
-	}
 	for shard := range n.Shards() {
 		leases, views, interest := n.LeasesBucket(shard), n.ViewsBucket(shard), n.InterestBucket(shard)
-		asks(leases)
-		asks(views, identity.Keeper, identity.Fanout)
-		asks(interest)
 		reads(leases, identity.Keeper)
 		for _, k := range []string{subjects.KeyOwner, subjects.KeyCheckpoint, subjects.KeyEdge(you), subjects.KeyUser(you)} {
 			key(leases, k, identity.Keeper)
@@ -257,7 +251,6 @@ func (m *matrix) decideBuckets() {
 		identity.Keeper: subjects.KeeperGroup, identity.Fanout: subjects.FanoutGroup, identity.Ledger: subjects.LedgerGroup,
 	} {
 		bucket := n.CohortBucket(group)
-		asks(bucket)
 		reads(bucket, role)
 		for _, k := range []string{
 			subjects.KeyShard(0), subjects.KeyCohort(group, subjects.CohortPlanKind), subjects.KeyCohortMember(group, you), subjects.KeyCohortPart(group, 0),

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rollcall-io/rollcall/internal/fabric"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/wire"
 )
@@ -19,13 +20,12 @@ import (
 // read, whoever owns the shard.
 type cabinet struct {
 	js     jetstream.JetStream
-	leader nats.JetStreamContext // reads where the newer API would let a follower answer, which may lag
 	bucket string
 	shard  int
 }
 
 func (f *Fanout) cabinet(shard int) cabinet {
-	return cabinet{f.js, f.leader, f.fabric.ViewsBucket(shard), shard}
+	return cabinet{f.js, f.fabric.ViewsBucket(shard), shard}
 }
 
 // policy is nil for a user without one. The revision is what a write must expect, also
@@ -54,16 +54,7 @@ func (c cabinet) groups(ctx context.Context, user string) (groups []string, revi
 
 // get reads one record; data is nil if there is none.
 func (c cabinet) get(ctx context.Context, key string) (data []byte, revision uint64, err error) {
-	m, err := c.leader.GetLastMsg(subjects.KVStream(c.bucket), subjects.KVSubject(c.bucket, key), nats.Context(ctx))
-	switch {
-	case errors.Is(err, nats.ErrMsgNotFound):
-		return nil, 0, nil
-	case err != nil:
-		return nil, 0, err
-	case subjects.KVGone(m.Header):
-		return nil, m.Sequence, nil
-	}
-	return append([]byte{}, m.Data...), m.Sequence, nil
+	return fabric.Last(ctx, c.js, c.bucket, key)
 }
 
 // goneTTL is how long a record that was ended leaves a trace for readers who were away.

@@ -27,7 +27,6 @@ import (
 type Fanout struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	leader  nats.JetStreamContext // see cabinet
 	cfg     Config
 	metrics *metrics
 	owner   *shards.Owner
@@ -66,12 +65,8 @@ func New(nc *nats.Conn, cfg Config) (*Fanout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	leader, err := nc.JetStream()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
 	f := &Fanout{
-		nc: nc, js: js, leader: leader, cfg: cfg, id: rand.Text(), seed: maphash.MakeSeed(),
+		nc: nc, js: js, cfg: cfg, id: rand.Text(), seed: maphash.MakeSeed(),
 		ready: make(chan struct{}), news: make(chan struct{}, 1), shards: make(map[int]*shard), peers: make(map[string]*peer),
 	}
 	f.owner = shards.New(shards.Config{

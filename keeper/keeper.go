@@ -45,7 +45,6 @@ type Keeper struct {
 	cfg     Config
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	leader  nats.JetStreamContext // see writer
 	owner   *shards.Owner
 	latency *prometheus.HistogramVec
 	bounds  *prometheus.GaugeVec
@@ -82,12 +81,8 @@ func New(nc *nats.Conn, cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
-	leader, err := nc.JetStream()
-	if err != nil {
-		return nil, fmt.Errorf("keeper: %w", err)
-	}
 	k := &Keeper{
-		cfg: cfg, nc: nc, js: js, leader: leader,
+		cfg: cfg, nc: nc, js: js,
 		latency: newLatency(), bounds: newBounds(), late: newLate(), since: time.Now(), shards: make(map[int]*shard),
 	}
 	k.owner = shards.New(shards.Config{

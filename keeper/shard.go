@@ -49,7 +49,7 @@ func newShard(k *Keeper, f fabric.Fabric, g rollcall.Grant) *shard {
 	refusals := func(what string) *fabric.Refusals {
 		return &fabric.Refusals{Log: s.log, What: what, Total: &k.refused}
 	}
-	s.writer = &writer{js: k.js, leader: k.leader, names: f.Names, shard: g.Shard, params: f.Params, refusals: refusals("records"), header: s.traces.header}
+	s.writer = &writer{js: k.js, names: f.Names, shard: g.Shard, params: f.Params, refusals: refusals("records"), header: s.traces.header}
 	s.ticker = newTicker(k.js, f, g, refusals("ticks"))
 	return s
 }

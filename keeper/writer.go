@@ -30,7 +30,6 @@ const (
 // write no more.
 type writer struct {
 	js     jetstream.JetStream
-	leader nats.JetStreamContext // reads where the newer API would let a follower answer, which may lag
 	names  subjects.Names
 	shard  int
 	params rollcall.Params
@@ -106,7 +105,7 @@ func (w *writer) verify(ctx context.Context) error {
 		}
 		// Policies are written there too, and may have taken the place of what was
 		// lost. The last view written stays until the same user changes again.
-		m, err := w.leader.GetMsg(stream.CachedInfo().Config.Name, b.last, nats.Context(ctx))
+		m, err := fabric.RecordAt(ctx, w.js, b.name, b.last)
 		switch {
 		case errors.Is(err, nats.ErrMsgNotFound), err == nil && !w.ownViews(m.Subject):
 			return fmt.Errorf("%w: %s no longer has %d", errLost, b.name, b.last)

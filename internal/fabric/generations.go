@@ -43,7 +43,7 @@ func (g Generations) Last(ctx context.Context, shard int, damaged func(error)) (
 	if err != nil {
 		return nil, 0, err
 	}
-	value, revision, err := lastOf(ctx, g.JetStream, kv.Bucket(), subjects.KeyShard(shard))
+	value, revision, err := Last(ctx, g.JetStream, kv.Bucket(), subjects.KeyShard(shard))
 	if err != nil {
 		return nil, 0, fmt.Errorf("fabric: reading the generation: %w", err)
 	}

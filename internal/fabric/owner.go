@@ -33,7 +33,7 @@ func TakeOver(ctx context.Context, js jetstream.JetStream, bucket string, g roll
 	if err != nil {
 		return 0, fmt.Errorf("fabric: taking over %s: %w", bucket, err)
 	}
-	value, revision, err := lastOf(ctx, js, bucket, subjects.KeyOwner)
+	value, revision, err := Last(ctx, js, bucket, subjects.KeyOwner)
 	if err != nil {
 		return 0, fmt.Errorf("fabric: owner of %s: %w", bucket, err)
 	}
@@ -57,26 +57,6 @@ func TakeOver(ctx context.Context, js jetstream.JetStream, bucket string, g roll
 			return 0, fmt.Errorf("fabric: taking over %s: %w", bucket, err)
 		}
 	}
-}
-
-// lastOf is a record and its revision. One that is gone has no value, but a revision if it was there:
-// whoever writes it again must expect that. Records that never expire can be gone: the store remembers
-// by sequence what shall expire, also if it has lost the message and given its sequence to another.
-func lastOf(ctx context.Context, js jetstream.JetStream, bucket, key string) (value []byte, revision uint64, err error) {
-	stream, err := js.Stream(ctx, subjects.KVStream(bucket))
-	if err != nil {
-		return nil, 0, err
-	}
-	m, err := stream.GetLastMsgForSubject(ctx, subjects.KVSubject(bucket, key))
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return nil, 0, nil
-	case err != nil:
-		return nil, 0, err
-	case subjects.KVGone(m.Header):
-		return nil, m.Sequence, nil
-	}
-	return m.Data, m.Sequence, nil
 }
 
 // Pauses while the last writes of the former owner are under way.

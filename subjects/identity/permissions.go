@@ -151,7 +151,6 @@ func keeperPermissions(n subjects.Names) Permissions {
 		p.Publish = append(p.Publish, streamGet(n.LogStream(shard)))
 		p.Publish = append(p.Publish, readingBucket(leases)...)
 		p.Publish = append(p.Publish, readingBucket(views)...)
-		p.Publish = append(p.Publish, streamGet(subjects.KVStream(views)))
 	}
 	p.Publish = append(p.Publish, owning(n, subjects.KeeperGroup)...)
 	return p
@@ -188,7 +187,6 @@ func fanoutPermissions(n subjects.Names) Permissions {
 			subjects.KVSubject(views, fill(subjects.KeyPolicy(id), "*")), subjects.KVSubject(views, fill(subjects.KeyGroups(id), "*")),
 			subjects.KVSubject(interest, ">"))
 		p.Publish = append(p.Publish, readingBucket(views)...)
-		p.Publish = append(p.Publish, streamGet(subjects.KVStream(views)))
 		p.Publish = append(p.Publish, readingBucket(interest)...)
 	}
 	p.Publish = append(p.Publish, owning(n, subjects.FanoutGroup)...)
@@ -213,7 +211,7 @@ func owning(n subjects.Names, group string) []string {
 // readingBucket is what reading a bucket needs, key by key and as a feed.
 func readingBucket(bucket string) []string {
 	stream := subjects.KVStream(bucket)
-	return append(reading(stream), "$JS.API.DIRECT.GET."+stream, "$JS.API.DIRECT.GET."+stream+"."+subjects.KVSubject(bucket, ">"))
+	return append(reading(stream), streamGet(stream), "$JS.API.DIRECT.GET."+stream, "$JS.API.DIRECT.GET."+stream+"."+subjects.KVSubject(bucket, ">"))
 }
 
 // reading is what following a stream needs: a consumer that nobody acknowledges.

@@ -26,7 +26,7 @@ type Roamer struct {
 // A stream elects another leader within roamAfter. While no server does better, the next ones are tried less and
 // less often.
 const (
-	roamAfter = 12 * time.Second
+	roamAfter = 10 * time.Second
 	roamMost  = 2 * time.Minute
 )
 

@@ -28,6 +28,7 @@ type Options struct {
 	Params    rollcall.Params // default rollcall.Default()
 	Shards    int             // default 4
 	Unchecked bool            // allow timing that must flap
+	Batched   bool            // buckets take batches, as replicated ones do
 
 	// What keepers, fanouts and edges are told to log and measure with; default: nothing.
 	Logger     *slog.Logger
@@ -69,7 +70,20 @@ func New(t testing.TB, o Options) *Fabric {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if o.Batched {
+		f.takeBatches()
+	}
 	return f
+}
+
+func (f *Fabric) takeBatches() {
+	f.T.Helper()
+	for info := range f.JS.ListStreams(f.ctx, jetstream.WithStreamListSubject("$KV.>")).Info() {
+		info.Config.AllowAtomicPublish = true
+		if _, err := f.JS.UpdateStream(f.ctx, info.Config); err != nil {
+			f.T.Fatal(err)
+		}
+	}
 }
 
 // Now is the virtual time since the fabric was made.

@@ -38,6 +38,7 @@ func TestCluster(t *testing.T) {
 	w := newWorld(t)
 	started := time.Since(begin)
 	table := header
+	w.lose(gateways, takeover+params().LongestRenewal()+10*time.Second) // servers fail too before its lease ends
 	for n, f := range w.faults() {
 		if matched, err := regexp.MatchString(*only, f.name); err != nil || !matched {
 			continue
@@ -46,6 +47,7 @@ func TestCluster(t *testing.T) {
 		t.Log(row)
 		table += row + "\n"
 	}
+	table += w.lost()
 	w.audience.checkVersions()
 	takes, writes := w.owners.counts()
 	table += fmt.Sprintf("\n%d users at %d gateways, %d viewers; the buckets of keepers and fanouts were taken over %d times and written %d times;\nstarted in %s, all in %s\n",
@@ -74,6 +76,8 @@ func (w *world) faults() []fault {
 		{"a following server paused", func() { victim = w.follower(); server().pause() }, paused, func() { server().resume(); w.whole() }, outage(paused), -1},
 		{"a leading server paused", func() { victim = w.leader(); server().pause() }, paused, func() { server().resume(); w.whole() }, outage(paused), -1},
 		{"a leading server cut off", func() { victim = w.leader(); w.servers.cut(victim, true) }, partition, func() { w.servers.cut(victim, false); w.whole() }, outage(partition), -1},
+		{"a machine lost: server, keeper, fanout", func() { victim = w.leader(); server().kill(); w.keepers[0].kill(); w.fanouts[0].kill() }, takeover + 3*time.Second,
+			func() { server().start(); w.begin(w.keepers[0]); w.begin(w.fanouts[0]); w.whole() }, outage(10 * time.Second), -1},
 		{"a keeper killed", func() { w.keepers[0].kill() }, takeover, func() { w.begin(w.keepers[0]) }, takeover, -1},
 		{"a keeper paused", func() { w.keepers[1].pause() }, paused, func() { w.keepers[1].resume() }, takeover, -1},
 		{"a fanout killed", func() { w.fanouts[0].kill() }, takeover, func() { w.begin(w.fanouts[0]) }, takeover, -1},
@@ -128,7 +132,7 @@ func (w *world) churn(n int, f fault, opened map[string]bool) {
 		from = g*perEdge + steady + n%groups*group
 		return from, from + group
 	}
-	for g := range w.gateways {
+	for g := range gateways {
 		if g == f.dead {
 			continue
 		}
@@ -164,12 +168,12 @@ func (w *world) judge(f fault, sights []sight, opened map[string]bool, began tim
 		switch {
 		case w.at[n] >= 0 && (!opened[s.target] || online[s.target]):
 			wrong = append(wrong, fmt.Sprintf("%s is at gateway %d and was shown offline, %s after the beginning", s.target, w.at[n]+1, s.at.Sub(began)))
-		case w.at[n] < 0 && w.left[n].at.After(began) && s.at.Before(w.left[n].earliest):
+		case w.at[n] < 0 && s.at.After(w.left[n].at) && s.at.Before(w.left[n].earliest):
 			wrong = append(wrong, fmt.Sprintf("%s was shown offline %s after it had left", s.target, s.at.Sub(w.left[n].at)))
 		}
 	}
 	for n, at := range w.at {
-		if at >= 0 || w.left[n].at.Before(began) {
+		if at >= 0 || w.left[n].at.Before(began) || w.left[n].crash {
 			continue
 		}
 		shown := first[user(n)]
@@ -209,9 +213,46 @@ func (w *world) comeBack(g int) {
 	w.gateways[g].begin()
 	for n := range users {
 		if w.at[n] == g {
-			w.depart(n, n+1, departure{now, now.Add(b.Earliest), time.Now().Add(b.Latest + way)})
+			w.depart(n, n+1, departure{at: now, earliest: now.Add(b.Earliest), latest: time.Now().Add(b.Latest + way)})
 		}
 	}
+}
+
+// lose kills a gateway for good. Its users must be shown offline when its lease has ended, whatever else happens.
+func (w *world) lose(g int, late time.Duration) {
+	w.t.Helper()
+	now, b := time.Now(), params().Bounds().EdgeCrash
+	w.gateways[g].kill()
+	for n := range users {
+		if w.at[n] == g {
+			w.depart(n, n+1, departure{at: now, earliest: now.Add(b.Earliest), latest: time.Now().Add(b.Latest + late + way), crash: true})
+		}
+	}
+}
+
+// lost says when they were.
+func (w *world) lost() string {
+	w.t.Helper()
+	w.settle(patience)
+	first := make(map[string]time.Time)
+	for _, s := range w.audience.since(time.Time{}) {
+		if s.status == rollcall.StatusOffline && first[s.target].IsZero() {
+			first[s.target] = s.at
+		}
+	}
+	soonest, latest := time.Hour, time.Duration(0)
+	for n := range users {
+		if d := w.left[n]; d.crash {
+			after := first[user(n)].Sub(d.at)
+			soonest, latest = min(soonest, after), max(latest, after)
+			if first[user(n)].Before(d.earliest) || first[user(n)].After(d.latest) {
+				w.t.Errorf("%s was at the gateway that was lost, and shown offline after %s", user(n), after)
+			}
+		}
+	}
+	b := params().Bounds().EdgeCrash
+	return fmt.Sprintf("\na gateway killed for good, beside the others: its users shown offline after %.1f to %.1f s (bounds %s to %s)\n",
+		soonest.Seconds(), latest.Seconds(), b.Earliest, b.Latest)
 }
 
 // move connects the users of a gateway to another one, but for the first of them.
@@ -248,7 +289,7 @@ func (w *world) restartAll() {
 		p.stop(patience)
 		w.begin(p)
 	}
-	for g, p := range w.gateways {
+	for g, p := range w.gateways[:gateways] {
 		w.move(g, (g+1)%gateways, 0)
 		p.stop(patience)
 		p.begin()

@@ -27,7 +27,8 @@ const (
 	shards    = 2
 	gateways  = 3
 	perEdge   = 1000
-	users     = gateways * perEdge
+	crashing  = 100 // at a gateway more, which is killed for good
+	users     = gateways*perEdge + crashing
 	viewers   = 12
 	heartbeat = 10 * time.Second
 	takeover  = 12 * time.Second // as docs/running.md says
@@ -69,7 +70,10 @@ type world struct {
 }
 
 // A departure is when a user must be shown offline: not before, not after.
-type departure struct{ at, earliest, latest time.Time }
+type departure struct {
+	at, earliest, latest time.Time
+	crash                bool // which takes longer than a fault: either state is right until latest
+}
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -129,7 +133,7 @@ func (w *world) run(command ...string) {
 
 func (w *world) connectUsers(dir string, issuer *identity.Issuer) {
 	w.t.Helper()
-	for n := range gateways {
+	for n := range gateways + 1 {
 		id := fmt.Sprintf("g%d", n+1)
 		credential, err := issuer.Edge(id, time.Hour)
 		if err != nil {
@@ -146,7 +150,7 @@ func (w *world) connectUsers(dir string, issuer *identity.Issuer) {
 		g := newGateway(w.t, dir, w.servers.urls(n), path, id)
 		g.begin()
 		w.gateways = append(w.gateways, g)
-		w.open(n, n*perEdge, (n+1)*perEdge)
+		w.open(n, n*perEdge, min((n+1)*perEdge, users))
 	}
 }
 
@@ -165,7 +169,7 @@ func (w *world) close(from, to int, late time.Duration) {
 	g, now := w.at[from], time.Now()
 	w.gateways[g].close(from, to)
 	b := params().Bounds().Close
-	w.depart(from, to, departure{now, now.Add(b.Earliest), time.Now().Add(b.Latest + late + way)})
+	w.depart(from, to, departure{at: now, earliest: now.Add(b.Earliest), latest: time.Now().Add(b.Latest + late + way)})
 }
 
 func (w *world) depart(from, to int, d departure) {
@@ -178,6 +182,9 @@ func (w *world) depart(from, to int, d departure) {
 func (w *world) right(n int) bool {
 	want := rollcall.StatusOnline
 	if w.at[n] < 0 {
+		if w.left[n].crash && time.Now().Before(w.left[n].latest) {
+			return true
+		}
 		want = rollcall.StatusOffline
 	}
 	return w.audience.of(n) == want

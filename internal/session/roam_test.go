@@ -27,7 +27,7 @@ func TestRoamer(t *testing.T) {
 		notes  map[time.Duration]error
 		want   []time.Duration
 	}{
-		{"silent", false, map[time.Duration]error{s: silent, 7 * s: silent, 12 * s: silent, 13 * s: silent}, []time.Duration{13 * s}},
+		{"silent", false, map[time.Duration]error{s: silent, 7 * s: silent, 10 * s: silent, 11 * s: silent}, []time.Duration{11 * s}},
 		{"no leader", false, map[time.Duration]error{s: noLeader, 13 * s: noLeader}, []time.Duration{13 * s}},
 		{"an answer between", false, map[time.Duration]error{s: silent, 7 * s: nil, 13 * s: silent, 25 * s: silent}, []time.Duration{25 * s}},
 		{"a refusal between", false, map[time.Duration]error{s: silent, 7 * s: refused, 13 * s: silent}, nil},

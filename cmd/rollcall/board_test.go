@@ -35,11 +35,11 @@ func signIn(t *testing.T, site, user string) (code int, grant struct {
 // siteOf is where up says that the board is.
 func siteOf(t *testing.T, says string) string {
 	t.Helper()
-	match := regexp.MustCompile(`HTTP +(http://\S+/) `).FindStringSubmatch(says)
+	match := regexp.MustCompile(`HTTP +(http://\S+)`).FindStringSubmatch(says)
 	if match == nil {
 		t.Fatal(says)
 	}
-	return match[1]
+	return match[1] + "/"
 }
 
 // Up serves the board, on which whoever works on this machine signs in as anybody, unless

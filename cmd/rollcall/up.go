@@ -459,7 +459,7 @@ func (c *upCmd) site(site net.Listener) string {
 	case !isLoopback(site) && c.OperatorToken == "":
 		return siteURL(site, c.tls()) + " (without the board, which needs --operator-token there)"
 	}
-	return siteURL(site, c.tls()) + "/ (the board, and devices)"
+	return siteURL(site, c.tls()) + " (the board, and devices)"
 }
 
 func (c *upCmd) ledgerPlace() string {

@@ -264,7 +264,11 @@ func TestGateDrains(t *testing.T) {
 
 // While NATS is away no heartbeat arrives, and nobody counts as dead for it.
 func TestGatesWithoutNATS(t *testing.T) {
-	for _, outage := range []time.Duration{40 * time.Second, 10 * time.Minute} {
+	outages := []time.Duration{40 * time.Second, 10 * time.Minute}
+	if testing.Short() {
+		outages = outages[:1]
+	}
+	for _, outage := range outages {
 		gates(t, func(t *testing.T, g *guarded) {
 			_, a := g.gate("gate-1")
 			_, b := g.gate("gate-2")

@@ -194,9 +194,12 @@ var distributions = []struct {
 var evidence = flag.String("evidence", "", "the `file` to write the table of false and true detections to")
 
 // How many false and true detections there are at each threshold beside the fixed timeout. With
-// -evidence on 10,000 connection hours of each kind, otherwise on a few.
+// -evidence on 10,000 connection hours of each kind, otherwise on a few, and fewer in short runs.
 func TestDetections(t *testing.T) {
 	hours, devices, resolution := 80, 40, time.Second
+	if testing.Short() {
+		hours, devices = 16, 16
+	}
 	if *evidence != "" {
 		hours, devices, resolution = 10_000, 400, 0
 	}

@@ -109,8 +109,9 @@ function detection(keepers: readonly Keeper[]): HTMLElement {
   const percent = (ms: number) => `${((ms / end) * 100).toFixed(2)}%`;
   const row = (w: Way) => {
     const bound = w.earliest_ms === w.latest_ms ? span(w.latest_ms) : `${span(w.earliest_ms)} to ${span(w.latest_ms)}`;
-    const measured = w.count === 0 ? "nobody yet" : w.count === 1 ? `${seconds(w.max_ms)}, once`
-      : `${seconds(w.min_ms)} to ${seconds(w.max_ms)}, ${seconds(w.mean_ms)} on average of ${count(w.count)}`;
+    const [least, most] = [seconds(w.min_ms), seconds(w.max_ms)];
+    const measured = w.count === 0 ? "nobody yet" : least === most ? `${most}, ${w.count === 1 ? "once" : `${count(w.count)} times`}`
+      : `${least} to ${most}, ${seconds(w.mean_ms)} on average of ${count(w.count)}`;
     const out = w.early + w.late;
     const graph = h("span", { class: "range", "aria-hidden": "true" });
     const mark = (kind: string, from: number, to: number) => {

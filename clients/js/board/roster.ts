@@ -34,10 +34,11 @@ export class Roster {
       return known?.state.status === "online" ? "left" : "changed";
     }
     const was = known?.state.status;
+    const doubted = known?.state.reason;
     if (known) known.state = state;
     else this.#add({ id: state.target, key: state.target.toLowerCase(), state });
     // Who came into the list or changed between there and not there moves in or out of it.
-    if (was !== state.status) this.#shown = undefined;
+    if (was !== state.status || (doubted === undefined) !== (state.reason === undefined)) this.#shown = undefined;
     if (state.status === "online") return was === "online" ? "changed" : "came";
     if (was === "online") this.#leaves.set(state.target, at);
     return was === "online" ? "left" : "changed";

@@ -36,7 +36,7 @@ func TestGatewayPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reader{t: t, site: regexp.MustCompile(`HTTP +http://(\S+)`).FindStringSubmatch(welcome)[1], vars: map[string]string{}}
+	r := &reader{t: t, site: regexp.MustCompile(`HTTP +http://([^/\s]+)`).FindStringSubmatch(welcome)[1], vars: map[string]string{}}
 	ran := 0
 	for _, b := range blocksOf(strings.Split(string(page), "\n")) {
 		if !slices.Equal(b.words, []string{"console"}) {

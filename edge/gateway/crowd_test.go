@@ -126,12 +126,12 @@ type held struct {
 	Sockets, Sessions, Goroutines int
 	Heap, Stacks, Resident        uint64
 	Processor                     time.Duration
-	Beats, LateBeats              uint64
+	Beats, LateBeats, Files       uint64
 }
 
 // runGateway is a gateway whose limits are no matter here.
 func runGateway(server string) error {
-	raiseFiles()
+	files := raiseFiles()
 	nc, err := nats.Connect(server)
 	if err != nil {
 		return err
@@ -163,6 +163,7 @@ func runGateway(server string) error {
 		return held{
 			Sockets: g.Sockets(), Sessions: d.Sessions(), Goroutines: runtime.NumGoroutine(), Heap: samples[0].Value.Uint64(), Stacks: samples[1].Value.Uint64(),
 			Resident: residentBytes(), Processor: processorTime(), Beats: d.Node().Stats().Beats, LateBeats: d.Node().Stats().LateBeats,
+			Files: files,
 		}, nil
 	})
 }
@@ -359,11 +360,12 @@ opened in %s, %.0f/s (TLS none, one EdDSA token each)
 memory of the gateway: %d bytes of heap and %d of stacks a socket; resident %d bytes a socket, %.0f MB in all (%.0f MB before)
 heartbeats at the usual rate: %.0f/s for %s, answered in %s (median), %s (99 of 100), %s (all); %.1f %% of a processor
 heartbeats as fast as 64 sockets are answered: %.0f/s, %s (median), %s (99 of 100), %s (all)
+one process may open %d files here, and a socket is one
 `, *crowd, opening.Round(time.Millisecond), float64(n)/opening.Seconds(),
 		heap, stacks, (open.Resident-before.Resident)/n, float64(open.Resident)/1e6, float64(before.Resident)/1e6,
 		float64(usual.Answers)/usual.Took.Seconds(), usual.Took.Round(time.Second), usual.Half.Round(time.Microsecond), usual.Most.Round(time.Microsecond), usual.Max.Round(time.Microsecond),
 		100*spent.Seconds()/usual.Took.Seconds(),
-		float64(full.Answers)/full.Took.Seconds(), full.Half.Round(time.Microsecond), full.Most.Round(time.Microsecond), full.Max.Round(time.Microsecond))
+		float64(full.Answers)/full.Took.Seconds(), full.Half.Round(time.Microsecond), full.Most.Round(time.Microsecond), full.Max.Round(time.Microsecond), open.Files)
 	t.Log("\n" + report)
 	if *evidence != "" {
 		if err := os.WriteFile(*evidence, []byte(report), 0o644); err != nil {

@@ -4,6 +4,6 @@ package gateway_test
 
 import "time"
 
-func raiseFiles() {}
+func raiseFiles() uint64 { return 0 }
 
 func processorTime() time.Duration { return 0 }

@@ -7,17 +7,15 @@ import (
 	"time"
 )
 
-// raiseFiles lets a process have as many files open as it needs, if it may; otherwise as
-// many as it has.
-func raiseFiles() {
-	limit := syscall.Rlimit{Cur: 1 << 17, Max: 1 << 17}
-	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
-		return
+// raiseFiles lets this process have as many files open as it needs, if it may, otherwise
+// as many as it is given, and says how many that is.
+func raiseFiles() (limit uint64) {
+	l := syscall.Rlimit{Cur: 1 << 17, Max: 1 << 17}
+	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l) != nil && syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil {
+		l.Cur = l.Max
+		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l)
 	}
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
-		limit.Cur = limit.Max
-		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-	}
+	return uint64(l.Cur)
 }
 
 // processorTime is what this process has used.

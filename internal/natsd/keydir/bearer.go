@@ -18,14 +18,30 @@ const (
 	fileBearerPublic = "bearer.pub.pem"
 )
 
-// Bearer reads the key that signs bearer tokens, or makes one if there is none.
+// Bearer reads the key that signs bearer tokens, or makes one if there is none. Of
+// several that make one at a time all get the same.
 func Bearer(dir string) (ed25519.PrivateKey, error) {
 	path := filepath.Join(dir, fileBearer)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := makeBearer(dir); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("keydir: %w", err)
 		}
 	}
+	key, err := readBearer(path)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, fmt.Errorf("keydir: %w", err)
+	}
+	if err := putOnce(dir, fileBearerPublic, "PUBLIC KEY", der); err != nil {
+		return nil, fmt.Errorf("keydir: %w", err)
+	}
+	return key, nil
+}
+
+func readBearer(path string) (ed25519.PrivateKey, error) {
 	text, err := readFile(path)
 	if err != nil {
 		return nil, err
@@ -45,35 +61,35 @@ func Bearer(dir string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// makeBearer writes both keys, the public one first: where the private one is, the other
-// is too.
 func makeBearer(dir string) error {
-	public, private, err := ed25519.GenerateKey(nil)
+	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		return fmt.Errorf("keydir: %w", err)
+		return err
 	}
-	der, err := x509.MarshalPKIXPublicKey(public)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
-		return fmt.Errorf("keydir: %w", err)
+		return err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	return putOnce(dir, fileBearer, "PRIVATE KEY", der)
+}
+
+// putOnce writes a file in PEM, whole, unless it is there.
+func putOnce(dir, name, kind string, der []byte) error {
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	scratch, err := os.MkdirTemp(dir, ".key-") // with mode 0700
 	if err != nil {
-		return fmt.Errorf("keydir: %w", err)
+		return err
 	}
-	for _, f := range []struct {
-		name, kind string
-		der        []byte
-	}{{fileBearerPublic, "PUBLIC KEY", der}, {fileBearer, "PRIVATE KEY", secret}} {
-		path := filepath.Join(dir, f.name)
-		if err := os.Remove(path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash
-			return fmt.Errorf("keydir: %w", err)
-		}
-		if err := writeFile(path+".new", string(pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}))); err != nil {
-			return fmt.Errorf("keydir: %w", err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			return fmt.Errorf("keydir: %w", err)
-		}
+	defer os.RemoveAll(scratch)
+	whole := filepath.Join(scratch, name)
+	if err := writeFile(whole, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))); err != nil {
+		return err
+	}
+	if err := os.Link(whole, path); !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	return nil
 }

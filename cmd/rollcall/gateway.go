@@ -253,12 +253,22 @@ func (c *gatewayCmd) serve(ctx context.Context, std console, nc *nats.Conn, fron
 	return group.Wait()
 }
 
-// drain ends sessions and sockets over a while.
+// farewell is how long sockets may take to hear why they end.
+const farewell = 3 * time.Second
+
+// Run runs the door, and returns when the sockets have heard of its end too.
+func (f *frontDoor) Run(ctx context.Context) error {
+	err := f.Door.Run(ctx)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	f.gateway.Wait(within) // what is left then is cut off
+	return err
+}
+
+// drain ends sessions over a while.
 func (f *frontDoor) drain(ctx context.Context, std console, over time.Duration) error {
 	fmt.Fprintf(std.err, "rollcall: sending %d devices elsewhere; a second Ctrl-C ends it at once\n", f.Sessions())
 	ctx, cancel := context.WithTimeout(ctx, over+patience)
 	defer cancel()
-	err := f.Door.Drain(ctx, over)
-	f.gateway.Wait(ctx) // what is left then is cut off
-	return err
+	return f.Drain(ctx, over)
 }

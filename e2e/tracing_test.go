@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,14 +101,14 @@ func TestNoTracing(t *testing.T) {
 					o.Tracer = tracer
 				}
 				f := whole(t, o)
-				seen, traced := 0, 0
+				var seen, traced atomic.Int64
 				nc := lab.Connect(t, f.Server.NewLink())
 				for _, subject := range []string{f.Names.LogSubjects(0), subjects.KVSubject(f.Names.ViewsBucket(0), ">")} {
 					if _, err := nc.Subscribe(subject, func(m *nats.Msg) {
-						seen++
+						seen.Add(1)
 						for key := range m.Header {
 							if strings.HasPrefix(strings.ToLower(key), "trace") {
-								traced++
+								traced.Add(1)
 							}
 						}
 					}); err != nil {
@@ -119,8 +120,8 @@ func TestNoTracing(t *testing.T) {
 				f.At(10 * second)
 				d.Close()
 				f.At(60 * second)
-				if seen < 4 || traced != 0 {
-					t.Errorf("%d messages, %d of them traced", seen, traced)
+				if seen.Load() < 4 || traced.Load() != 0 {
+					t.Errorf("%d messages, %d of them traced", seen.Load(), traced.Load())
 				}
 			})
 		})

@@ -178,17 +178,18 @@ func TestLogIsSearchedBackwards(t *testing.T) {
 		f.StartKeeper()
 		f.StartFanout()
 		g := f.StartEdge("g1")
-		bob := f.Connect(g, "bob", "phone")
-		say := func(d *e2e.Device, n int) {
-			for i := range n {
-				d.SetState([]edge.State{looking, e2e.Active}[i%2])
-				f.Wait()
-			}
-		}
 		ann := f.Connect(g, "ann", "phone")
 		f.At(10 * second)
-		say(ann, 50)
-		say(bob, 2100) // two strides
+		for i := range 50 {
+			ann.SetState([]edge.State{looking, e2e.Active}[i%2])
+			f.Wait()
+		}
+		for range 2100 { // two strides of what says nothing of ann
+			if _, err := f.JS.PublishAsync(f.Names.Log(0, "g9"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-f.JS.PublishAsyncComplete()
 		f.At(20 * second)
 		for _, c := range []struct {
 			frames, messages, want int

@@ -48,7 +48,7 @@ type Door struct {
 	mu       sync.Mutex
 	closing  bool
 	sessions map[string]*Session // by id
-	guests   map[*edge.Conn]*Session
+	conns    map[*edge.Conn]*Session
 	devices  map[string]int // sessions of a user
 }
 
@@ -60,7 +60,7 @@ func New(nc *nats.Conn, cfg Config) (*Door, error) {
 	}
 	d := &Door{
 		nc: nc, cfg: cfg, allowances: limits.New(cfg.Rate, cfg.Burst),
-		sessions: make(map[string]*Session), guests: make(map[*edge.Conn]*Session), devices: make(map[string]int),
+		sessions: make(map[string]*Session), conns: make(map[*edge.Conn]*Session), devices: make(map[string]int),
 	}
 	cfg.Edge.OnDead = func(c *edge.Conn) { d.ended(c, Dead) }
 	cfg.Edge.OnSuperseded = func(c *edge.Conn) { d.ended(c, Superseded) }
@@ -161,7 +161,7 @@ func (d *Door) Open(c Caller, r subjects.DeviceOpenRequest, guest Guest) (*Sessi
 		return nil, refusal(err)
 	}
 	s := &Session{door: d, conn: conn, id: newID(), epoch: int64(d.established(conn)), guest: guest, state: state}
-	d.sessions[s.id], d.guests[conn] = s, s
+	d.sessions[s.id], d.conns[conn] = s, s
 	d.devices[c.User]++
 	return s, nil
 }
@@ -241,7 +241,7 @@ func (d *Door) forget(s *Session) bool {
 
 func (d *Door) forgetLocked(s *Session) {
 	delete(d.sessions, s.id)
-	delete(d.guests, s.conn)
+	delete(d.conns, s.conn)
 	if user := s.User(); d.devices[user] > 1 {
 		d.devices[user]--
 	} else {
@@ -252,7 +252,7 @@ func (d *Door) forgetLocked(s *Session) {
 // ended is what the node says of a connection.
 func (d *Door) ended(c *edge.Conn, end End) {
 	d.mu.Lock()
-	s := d.guests[c]
+	s := d.conns[c]
 	if s != nil {
 		d.forgetLocked(s)
 	}

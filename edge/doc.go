@@ -35,7 +35,11 @@
 // A crash loses what is not told: the lease runs out, and the next process under
 // the same id ends it sooner. A store that is away is waited for. A store that has
 // lost what it acknowledged is told everything again. A second process with the
-// same id wins, and the first ends with [ErrReplaced].
+// same id wins, and the first ends with [ErrReplaced]. Where the connection knows of several
+// servers, one over which the store does not answer for ten seconds is left for
+// another: it may be cut off from its cluster. A server that hangs is the
+// connection's to notice, within its ping interval times three, which must be far
+// below a lease: nats.go's default is not.
 //
 // # Memory
 //

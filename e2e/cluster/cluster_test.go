@@ -68,7 +68,7 @@ func (w *world) faults() []fault {
 	nothing := func() {}
 	var victim int
 	server := func() *node { return w.servers.nodes[victim] }
-	paused, partition := 15*time.Second, 25*time.Second
+	paused, partition := 13*time.Second, 22*time.Second
 	return []fault{
 		{"nothing", nothing, 3 * time.Second, nothing, 0, -1},
 		{"a following server killed", func() { victim = w.follower(); server().kill() }, 6 * time.Second, func() { server().start(); w.whole() }, takeover, -1},
@@ -83,7 +83,7 @@ func (w *world) faults() []fault {
 		{"a fanout killed", func() { w.fanouts[0].kill() }, takeover, func() { w.begin(w.fanouts[0]) }, takeover, -1},
 		{"a fanout paused", func() { w.fanouts[1].pause() }, paused, func() { w.fanouts[1].resume() }, takeover, -1},
 		{"a gateway killed, and back", func() { w.crash(0) }, 3 * time.Second, func() { w.comeBack(0) }, 0, 0},
-		{"a gateway paused", func() { w.gateways[1].pause() }, paused, func() { w.gateways[1].resume() }, 0, 1},
+		{"a gateway paused", func() { w.gateways[1].pause() }, 8 * time.Second, func() { w.gateways[1].resume() }, 0, 1},
 		{"everything restarted in turn", w.restartAll, 0, nothing, outage(10 * time.Second), -1},
 		{"two servers stopped: no quorum", func() { w.servers.nodes[0].kill(); w.servers.nodes[1].kill() }, partition,
 			func() { w.servers.nodes[0].start(); w.servers.nodes[1].start(); w.whole() }, outage(partition + 10*time.Second), -1},

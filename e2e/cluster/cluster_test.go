@@ -60,7 +60,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-const header = "fault                                held  keeper silent  unanswered  unknown (pairs, reason)           slowest leave  all right after\n"
+const header = "fault                                     held  keeper silent  unanswered  unknown (pairs, reason)           slowest leave  all right after\n"
 
 func (w *world) faults() []fault {
 	renewal := params().LongestRenewal()
@@ -114,7 +114,7 @@ func (w *world) strike(n int, f fault) string {
 	if pairs > 0 {
 		told = fmt.Sprintf("%.1f s (%d, %s)", longest.Seconds(), pairs, reason)
 	}
-	return fmt.Sprintf("%-35s %4.0f s %12.1f s %9.1f s  %-33s %11.1f s %14.1f s", f.name, ended.Sub(struck).Seconds(),
+	return fmt.Sprintf("%-40s %4.0f s %12.1f s %9.1f s  %-33s %11.1f s %14.1f s", f.name, ended.Sub(struck).Seconds(),
 		w.pulses.longest(began, settled).Seconds(), w.answers.longest(began, settled).Seconds(), told, slowest.Seconds(), settled.Sub(ended).Seconds())
 }
 

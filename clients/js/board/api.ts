@@ -139,8 +139,19 @@ export class Refusal extends Error {
 
 /** Asks the process that serves the page. */
 export class Api {
-  /** The operator's, where one is asked for. */
-  token = "";
+  #token = "";
+  #shown: (() => void)[] = [];
+
+  /** Shows the operator's token from now on. */
+  unlock(token: string): void {
+    this.#token = token;
+    for (const go of this.#shown.splice(0)) go();
+  }
+
+  /** Resolves when the next token is shown. */
+  unlocked(): Promise<void> {
+    return new Promise((resolve) => this.#shown.push(resolve));
+  }
 
   config(): Promise<Config> {
     return this.#json("board/config");
@@ -174,7 +185,7 @@ export class Api {
 
   async #fetch(path: string, init: RequestInit): Promise<Response> {
     const headers = new Headers(init.headers);
-    if (this.token) headers.set("Authorization", `Bearer ${this.token}`);
+    if (this.#token) headers.set("Authorization", `Bearer ${this.#token}`);
     const response = await fetch(path, { ...init, headers });
     if (!response.ok) {
       const { error } = (await response.json().catch(() => ({}))) as { error?: { code: string; message: string } };
@@ -184,8 +195,8 @@ export class Api {
   }
 
   /**
-   * Follows a stream of server-sent events, again whenever it ends, until the signal. An
-   * EventSource could not show the operator's token.
+   * Follows a stream of server-sent events, again whenever it ends, until the signal, or
+   * until it is only for operators. An EventSource could not show the operator's token.
    */
   async follow(path: string, signal: AbortSignal, hear: (event: string, data: unknown) => void, trouble: (err: unknown) => void): Promise<void> {
     for (let pause = 500; !signal.aborted; pause = Math.min(2 * pause, 10_000)) {

@@ -39,7 +39,7 @@ export function operatorEntry(api: Api, retry: () => void): HTMLElement {
   const token = h("input", { id: "operator", type: "password", required: true, autocomplete: "off" });
   return h("form", { class: "card entry", onsubmit: (event: SubmitEvent) => {
     event.preventDefault();
-    api.token = token.value.trim();
+    api.unlock(token.value.trim());
     retry();
   } }, h("h2", {}, "For operators"), h("label", { for: "operator" }, "Operator's token"), h("div", { class: "line" }, token, h("button", { class: "primary" }, "Show")));
 }

@@ -55,8 +55,15 @@ export class PeopleView {
 
   /** Hears who is online, where this page is an operator's. */
   async #follow(api: Api): Promise<void> {
+    while (!this.#me.ended.aborted) {
+      await this.#hear(api);
+      await api.unlocked(); // it is for operators, and this page may become one's
+    }
+  }
+
+  #hear(api: Api): Promise<void> {
     let first = true;
-    await api.follow("board/people", this.#me.ended, (_, data) => {
+    return api.follow("board/people", this.#me.ended, (_, data) => {
       const people = data as People;
       this.#online = people.online;
       const work = first ? this.#me.restart(people) : this.#me.follow(people);

@@ -62,8 +62,7 @@ func TestSharedByProcesses(t *testing.T) {
 		{"another started", func() { f.start("keeper", "k4") }, time.Second},
 		{"a keeper paused", func() { f.signal("k3", syscall.SIGSTOP) }, 12 * time.Second},
 		{"a keeper woken", func() { f.signal("k3", syscall.SIGCONT) }, time.Second},
-		// A viewer's client may wait for two seconds until it asks what it has missed.
-		{"a fanout killed", func() { f.parts["f1"].kill() }, 14 * time.Second},
+		{"a fanout killed", func() { f.parts["f1"].kill() }, 12 * time.Second},
 		{"a fanout started", func() { f.start("fanout", "f3") }, 3 * time.Second},
 		{"a fanout drained", func() { f.parts["f2"].stop(t) }, 3 * time.Second},
 	}

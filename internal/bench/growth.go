@@ -1,9 +1,6 @@
 package bench
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Growth is what becomes of the fabric's cost as it grows: more processes share its shards, more
 // connections are renewed. Rates on a machine that does something else say little; processor time, of
@@ -51,6 +48,3 @@ func (r *runner) growth(ctx context.Context) error {
 	}
 	return r.growConnections(ctx)
 }
-
-// busyMeanwhile is how long this process kept processors busy since.
-func busyMeanwhile(since time.Duration) time.Duration { return processorTime() - since }

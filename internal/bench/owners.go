@@ -40,7 +40,8 @@ func (r *runner) ownersCost(ctx context.Context, owners int) (OwnersCost, error)
 	if _, err := st.openRound(nc, "warm", max(r.Opens/10, 1)); err != nil {
 		return cost, err
 	}
-	return cost, r.openAmong(st, nc, &cost)
+	err = r.openAmong(st, nc, &cost)
+	return cost, err
 }
 
 func (r *runner) openAmong(st *stage, nc *nats.Conn, cost *OwnersCost) error {
@@ -54,7 +55,7 @@ func (r *runner) openAmong(st *stage, nc *nats.Conn, cost *OwnersCost) error {
 		if err != nil {
 			return err
 		}
-		used := busyMeanwhile(since)
+		used := processorTime() - since
 		cost.Visible.add(int64(r.Opens), opened.took)
 		cost.Busy.append(microseconds(used) / float64(r.Opens))
 		took, busy = took+opened.took, busy+used

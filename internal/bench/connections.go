@@ -72,7 +72,8 @@ func (r *runner) connectionsCost(ctx context.Context, n, edges int) (Connections
 	defer beating.Wait()
 	defer stop()
 	beating.Go(func() { (&beater{conns: conns, every: st.Params.Heartbeat * 95 / 100}).run(ctx) })
-	return cost, r.countCost(st, &cost)
+	err = r.countCost(st, &cost)
+	return cost, err
 }
 
 // connectSpread connects users to all edges alike, and waits until all are online.
@@ -87,15 +88,9 @@ func (st *stage) connectSpread(n int) ([]*edge.Conn, error) {
 	return conns, awaitWithin(st.ctx, growthPatience, "all users online", func() bool { return st.keeper.Stats().Online == n })
 }
 
-// countCost counts for some renewal periods, from when everybody has renewed once and nothing else is
-// written any more.
+// countCost counts for some renewal periods.
 func (r *runner) countCost(st *stage, cost *ConnectionsCost) error {
-	leases := uint64(st.keeper.Stats().Leases)
-	if _, err := st.settled(st.ctx); err != nil { // users are online before their records are written
-		return err
-	}
-	renewals := st.keeper.Stats().Renewals
-	if err := await(st.ctx, "a renewal of every lease", func() bool { return st.keeper.Stats().Renewals >= renewals+leases }); err != nil {
+	if err := st.onlyRenews(); err != nil {
 		return err
 	}
 	written, err := st.tally()
@@ -106,8 +101,7 @@ func (r *runner) countCost(st *stage, cost *ConnectionsCost) error {
 	if err := pause(st.ctx, periods*st.Params.Renewal); err != nil {
 		return err
 	}
-	used, took := busyMeanwhile(busy), time.Since(begin)
-	after := st.keeper.Stats()
+	used, took, after := processorTime()-busy, time.Since(begin), st.keeper.Stats()
 	if after.Mismatches+after.LeaseExpiries > 0 {
 		return fmt.Errorf("not a quiet fabric: %d leases expired, %d digests differed", after.LeaseExpiries, after.Mismatches)
 	}
@@ -117,20 +111,34 @@ func (r *runner) countCost(st *stage, cost *ConnectionsCost) error {
 	}
 	idle := time.Duration(r.figures.Growth.Idle * took.Seconds() * float64(time.Millisecond))
 	cost.Renewed = after.RenewedConnections - before.RenewedConnections
-	perRenewed := func(x float64) float64 { return x / float64(max(cost.Renewed, 1)) }
-	cost.KVWrites = written.leases.messages.Load()
-	cost.PerRenewal = round(float64(cost.KVWrites)/float64(max(after.Renewals-before.Renewals, 1)), 3)
-	cost.PerThousand = round(perRenewed(float64(cost.KVWrites))*1000, 4)
-	cost.KVBytes = round(perRenewed(float64(written.leases.bytes.Load())), 4)
-	cost.LogBytes = round(perRenewed(float64(written.log.bytes.Load())), 4)
-	cost.BeatBytes = round(perRenewed(float64(written.beats.bytes.Load())), 2)
-	cost.Busy = round(perRenewed(microseconds(used)), 3)
-	cost.AboveIdle = round(perRenewed(microseconds(used-idle)), 3)
+	cost.PerRenewal = round(float64(written.kv.messages.Load())/float64(max(after.Renewals-before.Renewals, 1)), 3)
+	cost.share(written, used, idle)
 	return nil
 }
 
+// onlyRenews waits until everybody has renewed once and nothing else is written any more.
+func (st *stage) onlyRenews() error {
+	if _, err := st.settled(st.ctx); err != nil { // users are online before their records are written
+		return err
+	}
+	stats := st.keeper.Stats()
+	all := stats.Renewals + uint64(stats.Leases)
+	return await(st.ctx, "a renewal of every lease", func() bool { return st.keeper.Stats().Renewals >= all })
+}
+
+// share tells what of it is one renewed connection's.
+func (c *ConnectionsCost) share(written *tally, used, idle time.Duration) {
+	of := func(total float64, digits int) float64 { return round(total/float64(max(c.Renewed, 1)), digits) }
+	c.KVWrites = written.kv.messages.Load()
+	c.PerThousand = of(float64(c.KVWrites)*1000, 4)
+	c.KVBytes = of(float64(written.kv.bytes.Load()), 4)
+	c.LogBytes = of(float64(written.log.bytes.Load()), 4)
+	c.BeatBytes = of(float64(written.beats.bytes.Load()), 2)
+	c.Busy, c.AboveIdle = of(microseconds(used), 3), of(microseconds(used-idle), 3)
+}
+
 // A tally counts what is written from now on, as it passes on its way to the store.
-type tally struct{ leases, log, beats counted }
+type tally struct{ kv, log, beats counted }
 
 type counted struct{ messages, bytes atomic.Uint64 }
 
@@ -147,7 +155,7 @@ func (st *stage) tally() (*tally, error) {
 	}
 	for shard := range st.Shards() {
 		for subject, count := range map[string]*counted{
-			subjects.KVSubject(st.LeasesBucket(shard), ">"): &t.leases, subjects.KVSubject(st.ViewsBucket(shard), ">"): &t.leases,
+			subjects.KVSubject(st.LeasesBucket(shard), ">"): &t.kv, subjects.KVSubject(st.ViewsBucket(shard), ">"): &t.kv,
 			st.LogSubjects(shard): &t.log, st.BeatsSubjects(shard): &t.beats,
 		} {
 			if _, err := nc.Subscribe(subject, count.take); err != nil {

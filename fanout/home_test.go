@@ -2,6 +2,7 @@ package fanout_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,9 +29,9 @@ func TestRequestsWhoseHomeDoesNotTakeThem(t *testing.T) {
 				s.PutAll(users(4), rollcall.Active)
 				s.StartSeveral(1, fanout.Config{})
 				peer := lab.Connect(t, s.Server.NewLink())
-				relayed := 0
+				var relayed atomic.Int32
 				if tc.listens {
-					if _, err := peer.Subscribe("presence.peer.zoe.>", func(*nats.Msg) { relayed++ }); err != nil {
+					if _, err := peer.Subscribe("presence.peer.zoe.>", func(*nats.Msg) { relayed.Add(1) }); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -57,9 +58,9 @@ func TestRequestsWhoseHomeDoesNotTakeThem(t *testing.T) {
 							waited = append(waited, took)
 						}
 					}
-					if tc.listens && (len(waited) != 1 || waited[0] > tc.first+10*time.Millisecond || relayed != round+1) ||
+					if tc.listens && (len(waited) != 1 || waited[0] > tc.first+10*time.Millisecond || relayed.Load() != int32(round+1)) ||
 						!tc.listens && len(waited) > 0 {
-						t.Errorf("round %d: waited %v, %d requests relayed", round, waited, relayed)
+						t.Errorf("round %d: waited %v, %d requests relayed", round, waited, relayed.Load())
 					}
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,13 +91,9 @@ func sessionOf(node *edge.Node, user, device string) error {
 	return nil
 }
 
-func soonerByPhi(nc *nats.Conn) error {
+func soonerByPhi(nc *nats.Conn) (*edge.Node, error) {
 	node, err := edge.New(nc, edge.Config{ID: "gateway-1", Detector: &phi.Config{Threshold: 8}})
-	if err != nil {
-		return err
-	}
-	_ = node
-	return nil
+	return node, err
 }
 
 func watchUsers(ctx context.Context, nc *nats.Conn, show func(target string, status any, reason string)) error {
@@ -159,7 +156,7 @@ func workInAGroup(ctx context.Context, nc *nats.Conn, work func(ctx context.Cont
 // What is shown in Go works.
 func TestSnippets(t *testing.T) {
 	t.Chdir(t.TempDir())
-	url := up(t, "--data", "rollcall-data", "--no-ledger")
+	urls := up(t, "--data", "rollcall-data", "--no-ledger")
 	if code, _, errs := command(t, "token", "edge", "--id", "gateway-1", "--out", "gateway-1.creds"); code != 0 {
 		t.Fatal(errs)
 	}
@@ -171,7 +168,7 @@ func TestSnippets(t *testing.T) {
 	if err := json.Unmarshal(minted.Bytes(), &alice); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(url, alice.Options()...)
+	nc, err := nats.Connect(urls, alice.Options()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +176,7 @@ func TestSnippets(t *testing.T) {
 
 	socket, embedded := make(chan beat, 1), make(chan error, 1)
 	socket <- beat{1}
-	go func() { embedded <- embedEdge(url, "bob", "phone", socket, func(*edge.Conn) {}) }()
+	go func() { embedded <- embedEdge(urls, "bob", "phone", socket, func(*edge.Conn) {}) }()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var shown []string
@@ -195,7 +192,68 @@ func TestSnippets(t *testing.T) {
 	if err := errors.Join(err, <-embedded); err != nil {
 		t.Error(err)
 	}
+	if err := embedMore(t.Context(), urls); err != nil {
+		t.Error(err)
+	}
 	if !slices.Equal(shown, []string{"bob online", "bob offline"}) {
 		t.Error(shown)
+	}
+}
+
+// embedMore runs what a gateway may do besides.
+func embedMore(ctx context.Context, urls string) error {
+	options, err := identity.FromFile("gateway-1.creds")
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(urls, options...)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	node, err := soonerByPhi(nc)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	<-node.Ready()
+	err = sessionOf(node, "dave", "tablet")
+	return errors.Join(err, node.Drain(ctx), <-ended)
+}
+
+// A worker works once on each partition.
+func TestWorkerSnippet(t *testing.T) {
+	t.Chdir(t.TempDir())
+	urls := up(t, "--data", "rollcall-data", "--no-ledger")
+	if code, _, errs := command(t, "token", "worker", "--id", "worker-1", "--out", "worker-1.creds"); code != 0 {
+		t.Fatal(errs)
+	}
+	if code, _, errs := command(t, "cohort", "create", "orders", "-s", urls, "--partitions", "12"); code != 0 {
+		t.Fatal(errs)
+	}
+	options, err := identity.FromFile("worker-1.creds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(urls, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	worked := make(map[int]bool)
+	err = workInAGroup(ctx, nc, func(ctx context.Context, partition int, offset uint64) (uint64, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if worked[partition] = true; len(worked) == 12 {
+			cancel()
+		}
+		return offset + 1, nil
+	})
+	if !errors.Is(err, context.Canceled) || len(worked) != 12 {
+		t.Error(err, len(worked))
 	}
 }

@@ -76,23 +76,27 @@ func (c Closed) Error() string { return fmt.Sprintf("closed with %d %s", c.Code,
 // side closes as it should.
 func (s *Socket) Hear() (string, error) {
 	for {
-		frame, err := ws.ReadFrame(s.reader)
+		header, err := ws.ReadHeader(s.reader)
 		if err != nil {
 			return "", err
 		}
-		switch frame.Header.OpCode {
+		payload := make([]byte, header.Length)
+		if _, err := io.ReadFull(s.reader, payload); err != nil {
+			return "", err
+		}
+		switch header.OpCode {
 		case ws.OpText:
-			return string(frame.Payload), nil
+			return string(payload), nil
 		case ws.OpPing:
-			if err := s.Frame(ws.NewPongFrame(frame.Payload)); err != nil {
+			if err := s.Frame(ws.NewPongFrame(payload)); err != nil {
 				return "", err
 			}
 		case ws.OpClose:
-			code, reason := ws.ParseCloseFrameData(frame.Payload)
+			code, reason := ws.ParseCloseFrameData(payload)
 			s.Frame(ws.NewCloseFrame(ws.NewCloseFrameBody(code, "")))
 			return "", Closed{int(code), reason}
 		case ws.OpPong:
-			return "pong " + string(frame.Payload), nil
+			return "pong " + string(payload), nil
 		default:
 			return "", errors.New("lab: a frame that is no message")
 		}

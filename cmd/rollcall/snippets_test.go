@@ -156,7 +156,7 @@ func workInAGroup(ctx context.Context, nc *nats.Conn, work func(ctx context.Cont
 // What is shown in Go works.
 func TestSnippets(t *testing.T) {
 	t.Chdir(t.TempDir())
-	urls := up(t, "--data", "rollcall-data", "--no-ledger")
+	urls := up(t, "--data", "rollcall-data", "--no-ledger", "--set", "debounce=1")
 	if code, _, errs := command(t, "token", "edge", "--id", "gateway-1", "--out", "gateway-1.creds"); code != 0 {
 		t.Fatal(errs)
 	}

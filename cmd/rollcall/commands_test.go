@@ -208,7 +208,7 @@ func TestUpRefusesASecondOnTheSameData(t *testing.T) {
 }
 
 func TestUpRefusesTheWideWorld(t *testing.T) {
-	code, _, errs := command(t, "up", "--data", t.TempDir(), "--listen", "0.0.0.0:0", "--http", "off")
+	code, _, errs := command(t, "up", "--data", t.TempDir(), "--listen", "0.0.0.0:0", "--websocket", "off", "--http", "off")
 	if code != exitUsage || !strings.Contains(errs, "loopback") {
 		t.Errorf("%d, %s", code, errs)
 	}
@@ -385,7 +385,7 @@ func TestMetricsOfUp(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("up ended with %d", code)
 	}
-	if code, _, errs := command(t, "up", "--data", t.TempDir(), "--http", "off", "--metrics", "0.0.0.0:0"); code != exitUsage || !strings.Contains(errs, "loopback") {
+	if code, _, errs := command(t, "up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "off", "--http", "off", "--metrics", "0.0.0.0:0"); code != exitUsage || !strings.Contains(errs, "loopback") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }

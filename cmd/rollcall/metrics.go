@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,18 +31,7 @@ func listenMetrics(address string, open bool, secure *natsd.TLS) (net.Listener, 
 	if _, _, err := natsd.Loopback(address); err != nil && !open {
 		return nil, fmt.Errorf("--metrics: %w; --metrics-open lets others in", err)
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w; --metrics names another address", err)
-	}
-	if secure == nil {
-		return listener, nil
-	}
-	config, err := secure.Config()
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return tls.NewListener(listener, config), nil
+	return listen("metrics", address, secure)
 }
 
 // servePages serves /metrics, /healthz and /readyz until ctx ends.

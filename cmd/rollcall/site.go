@@ -41,6 +41,11 @@ func listenSite(flag, address string, secure *natsd.TLS) (net.Listener, error) {
 			return nil, fmt.Errorf("--%s: %w", flag, err)
 		}
 	}
+	return listen(flag, address, secure)
+}
+
+// listen opens the address of a flag, with TLS if it is secure.
+func listen(flag, address string, secure *natsd.TLS) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%w; --%s names another address", err, flag)

@@ -49,8 +49,11 @@ func tokenOf(r *http.Request) (string, error) {
 	return strings.TrimSpace(token), nil
 }
 
+// What is checked says itself whether it can be meant.
+type checked interface{ Check() error }
+
 // read decodes the body, and refuses it before anything is looked up.
-func (c *call) read(into interface{ Check() error }) error {
+func (c *call) read(into checked) error {
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.gateway.cfg.MaxMessage))
 	var large *http.MaxBytesError
 	switch {
@@ -85,16 +88,21 @@ func (g *Gateway) open(c *call) (any, error) {
 	return s.Answer(), nil
 }
 
-func (g *Gateway) heartbeat(c *call) (any, error) {
+// session reads a request and finds the session that it names.
+func (g *Gateway) session(c *call, into checked, named *subjects.DeviceSession) (*door.Session, error) {
 	who, err := c.caller("")
 	if err != nil {
 		return nil, err
 	}
-	var r subjects.DeviceHeartbeatRequest
-	if err := c.read(&r); err != nil {
+	if err := c.read(into); err != nil {
 		return nil, err
 	}
-	s, err := g.door.Find(who, r.DeviceSession)
+	return g.door.Find(who, *named)
+}
+
+func (g *Gateway) heartbeat(c *call) (any, error) {
+	var r subjects.DeviceHeartbeatRequest
+	s, err := g.session(c, &r, &r.DeviceSession)
 	if err != nil {
 		return nil, err
 	}
@@ -102,15 +110,8 @@ func (g *Gateway) heartbeat(c *call) (any, error) {
 }
 
 func (g *Gateway) state(c *call) (any, error) {
-	who, err := c.caller("")
-	if err != nil {
-		return nil, err
-	}
 	var r subjects.DeviceStateRequest
-	if err := c.read(&r); err != nil {
-		return nil, err
-	}
-	s, err := g.door.Find(who, r.DeviceSession)
+	s, err := g.session(c, &r, &r.DeviceSession)
 	if err != nil {
 		return nil, err
 	}

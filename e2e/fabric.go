@@ -21,6 +21,7 @@ import (
 	"github.com/rollcall-io/rollcall/internal/lab"
 	"github.com/rollcall-io/rollcall/internal/trace"
 	"github.com/rollcall-io/rollcall/keeper"
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 // Options of a fabric under test.
@@ -78,7 +79,7 @@ func New(t testing.TB, o Options) *Fabric {
 
 func (f *Fabric) takeBatches() {
 	f.T.Helper()
-	for info := range f.JS.ListStreams(f.ctx, jetstream.WithStreamListSubject("$KV.>")).Info() {
+	for info := range f.JS.ListStreams(f.ctx, jetstream.WithStreamListSubject(subjects.KVSubject("*", ">"))).Info() {
 		info.Config.AllowAtomicPublish = true
 		if _, err := f.JS.UpdateStream(f.ctx, info.Config); err != nil {
 			f.T.Fatal(err)

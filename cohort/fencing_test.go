@@ -178,6 +178,46 @@ func TestFencing(t *testing.T) {
 	}
 }
 
+// TestFencingModel shows that the model of [TestFencing] can fail: w0 has taken a partition over and
+// committed 5 there, and what follows can be explained, or not.
+func TestFencingModel(t *testing.T) {
+	at := func(from, to int64, in input, what outcome, found uint64) porcupine.Operation {
+		return porcupine.Operation{Input: in, Output: output{what, found}, Call: from, Return: to}
+	}
+	claim := func(conn string, gen uint64) input { return input{claim: true, conn: conn, gen: gen} }
+	commit := func(conn string, gen, offset uint64) input { return input{conn: conn, gen: gen, offset: offset} }
+	first := []porcupine.Operation{at(1, 2, claim("w0", 1), stored, 0), at(3, 4, commit("w0", 1, 5), stored, 0)}
+	taken := at(10, 20, claim("w1", 2), stored, 5)
+	after := func(in input, what outcome) porcupine.Operation { return at(21, 22, in, what, 0) }
+	type history = []porcupine.Operation
+	for want, histories := range map[porcupine.CheckResult]map[string]history{
+		porcupine.Ok: {
+			"the new owner goes on":           {taken, after(commit("w1", 2, 6), stored)},
+			"the old one is refused":          {taken, after(commit("w0", 1, 6), refused)},
+			"the old one was just before it":  {at(10, 20, claim("w1", 2), stored, 6), at(15, 25, commit("w0", 1, 6), stored, 0)},
+			"nobody knows, and it was stored": {at(5, forever, commit("w0", 1, 6), unknown, 0), at(10, 20, claim("w1", 2), stored, 6)},
+			"nobody knows, and it was not":    {at(5, forever, commit("w0", 1, 6), unknown, 0), taken},
+		},
+		porcupine.Illegal: {
+			"a stale commit is stored":            {taken, after(commit("w0", 1, 6), stored)},
+			"at the same time, and not found":     {taken, at(15, 25, commit("w0", 1, 6), stored, 0)},
+			"somebody else has the generation":    {taken, after(commit("w0", 2, 6), stored)},
+			"nobody has the generation yet":       {after(commit("w1", 2, 6), stored)},
+			"an old generation takes over":        {taken, at(21, 22, claim("w0", 1), stored, 5)},
+			"the offset that is found goes back":  {at(10, 20, claim("w1", 2), stored, 4)},
+			"the offset that is stored goes back": {after(commit("w0", 1, 4), stored)},
+			"the owner is refused":                {taken, after(commit("w1", 2, 6), refused)},
+			"only another partition was taken":    {taken, after(input{partition: 1, conn: "w1", gen: 2, offset: 6}, stored)},
+		},
+	} {
+		for name, then := range histories {
+			if got := porcupine.CheckOperationsTimeout(fencing(), slices.Concat(first, then), 0); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+	}
+}
+
 // chaos is one run of about a minute.
 func chaos(t *testing.T, seed uint64) *recorder {
 	random := rand.New(rand.NewPCG(seed, 49))

@@ -69,6 +69,31 @@ func (s *scene) change(name string, how func(*jetstream.StreamConfig)) {
 	}
 }
 
+// stall has a reader of a stream be so far behind.
+func (s *scene) stall(stream string, behind uint64) {
+	s.T.Helper()
+	consumer, err := s.JS.CreateConsumer(s.T.Context(), stream, jetstream.ConsumerConfig{
+		Durable: "stalled", DeliverPolicy: jetstream.DeliverNewPolicy,
+	})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	subject := s.Names.Beats(1, "g2")
+	for range behind {
+		if _, err := s.JS.PublishAsync(subject, nil); err != nil {
+			s.T.Fatal(err)
+		}
+	}
+	<-s.JS.PublishAsyncComplete()
+	info, err := consumer.Info(s.T.Context())
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if info.NumPending != behind {
+		s.T.Fatalf("%d messages are to be read, want %d", info.NumPending, behind)
+	}
+}
+
 func TestAllIsWell(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		s := stage(t, e2e.Options{}, "")
@@ -149,6 +174,10 @@ func TestFaults(t *testing.T) {
 		}, level: doctor.Problem, want: []string{
 			"streams: bucket presence_interest_0 is configured differently", "expiry: bucket presence_interest_0: a key that expires leaves no trace",
 		}},
+		"a reader stalls": {harm: func(s *scene) { s.stall(s.Names.BeatsStream(1), 10_001) }, level: doctor.Warning, want: []string{
+			"readers: stalled of stream " + "PRESENCE_BEATS_1 is 10001 messages behind",
+		}},
+		"a reader is just not stalled": {harm: func(s *scene) { s.stall(s.Names.BeatsStream(1), 10_000) }, level: doctor.Warning},
 		"one lost renewal ends a lease": {
 			options: e2e.Options{Params: func() rollcall.Params {
 				p := rollcall.Default()

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,9 +200,9 @@ func (e *examination) clocks(context.Context) {
 	if len(all) == 0 {
 		return
 	}
-	slices.SortFunc(all, func(a, b clock) int { return int(a.ahead - b.ahead) })
-	low, high := all[0], all[len(all)-1]
-	// What the way may explain is no difference.
+	// What the way may explain is no difference, and a slow answer hides none that others show.
+	low := slices.MinFunc(all, func(a, b clock) int { return cmp.Compare(a.ahead+a.margin, b.ahead+b.margin) })
+	high := slices.MaxFunc(all, func(a, b clock) int { return cmp.Compare(a.ahead-a.margin, b.ahead-b.margin) })
 	apart := max(0, high.ahead-high.margin-low.ahead-low.margin)
 	servers := map[string]bool{}
 	for _, c := range all {

@@ -208,11 +208,14 @@ func (t *DeviceTime) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DecodeDevice reads the body of a request. The error is a [*DeviceError] that names
-// what is wrong.
+// DecodeDevice reads the body of a request. A field that is null is refused. The error
+// is a [*DeviceError] that names what is wrong.
 func DecodeDevice(b []byte, into any) error {
 	if err := decodeJSON(b, into); err != nil {
 		return DeviceErrorf(DeviceInvalid, "%s", jsonTrouble(err))
+	}
+	if name := nullField(b, into); name != "" {
+		return DeviceErrorf(DeviceInvalid, "%s is null", name)
 	}
 	return nil
 }

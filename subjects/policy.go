@@ -127,12 +127,18 @@ var policyFields = map[PolicyOp]struct {
 
 // DecodePolicyRequest reads and checks the body of an operation. A field that the
 // operation does not take is refused rather than ignored: whoever misspells a
-// restriction must not believe that it holds. The error is an [*Error].
+// restriction must not believe that it holds. So are null and an empty list. The error
+// is an [*Error].
 func DecodePolicyRequest(op PolicyOp, b []byte) (PolicyRequest, error) {
 	var r PolicyRequest
 	if len(bytes.TrimSpace(b)) > 0 {
 		if err := decodeStrictly(b, &r); err != nil {
 			return PolicyRequest{}, Errorf(CodeInvalidRequest, "%v", err)
+		}
+	}
+	for name, list := range map[string][]string{"users": r.Users, "groups": r.Groups, "default": r.Default} {
+		if list != nil && len(list) == 0 {
+			return PolicyRequest{}, Errorf(CodeInvalidRequest, "%s is empty", name)
 		}
 	}
 	takes := policyFields[op]
@@ -226,6 +232,9 @@ func decodeStrictly(b []byte, into any) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if name := nullField(b, into); name != "" {
+		return fmt.Errorf("%w: %s is null", ErrMalformed, name)
 	}
 	return nil
 }

@@ -71,17 +71,20 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 // Request is the body of subscribe, unsubscribe and get.
 type Request struct {
-	Targets []string `json:"targets"`
+	Targets []string `json:"targets,omitempty"`
 }
 
 // DecodeRequest reads and checks a request's body. Duplicates are kept out of the
 // result, the order of first mention stays. An empty body or list is allowed only
-// if needTargets is false. The error is an [*Error].
+// if needTargets is false, null in place of the list never. The error is an [*Error].
 func DecodeRequest(b []byte, needTargets bool) (Request, error) {
 	var r Request
 	if len(bytes.TrimSpace(b)) > 0 {
 		if err := decodeJSON(b, &r); err != nil {
 			return Request{}, Errorf(CodeInvalidRequest, "%v", err)
+		}
+		if name := nullField(b, r); name != "" {
+			return Request{}, Errorf(CodeInvalidRequest, "%s is null", name)
 		}
 	}
 	if len(r.Targets) == 0 && needTargets {

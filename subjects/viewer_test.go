@@ -36,7 +36,7 @@ func TestRefusedRequests(t *testing.T) {
 		"null":                  {"null", subjects.CodeNoTargets},
 		"no list":               {"{}", subjects.CodeNoTargets},
 		"empty list":            {`{"targets":[]}`, subjects.CodeNoTargets},
-		"null list":             {`{"targets":null}`, subjects.CodeNoTargets},
+		"null list":             {`{"targets":null}`, subjects.CodeInvalidRequest},
 		"10,001 targets":        {request(subjects.MaxTargets + 1), subjects.CodeTooManyTargets},
 		"10,001 times the same": {`{"targets":["a"` + strings.Repeat(`,"a"`, subjects.MaxTargets) + `]}`, subjects.CodeTooManyTargets},
 		"129 bytes":             {`{"targets":["` + strings.Repeat("a", 129) + `"]}`, subjects.CodeInvalidID},

@@ -236,8 +236,7 @@ func TestDocumentedAnswers(t *testing.T) {
 	})
 }
 
-// Whatever body comes, the schema and the gateway agree on whether it is one. Null in
-// place of what may be left out, which the gateway puts up with, is not tried.
+// Whatever body comes, the schema and the gateway agree on whether it is one.
 func TestDocumentedRequests(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {
 		s := newScene(t, func(d *door.Config, g *gateway.Config) {
@@ -248,18 +247,52 @@ func TestDocumentedRequests(t *testing.T) {
 		values := map[string][]string{
 			"device": {`"d"`, `"` + strings.Repeat("d", 128) + `"`, `"` + strings.Repeat("d", 129) + `"`, `""`, `7`, `{}`}, "foreground": {"true", "false", "1", `"x"`}, "active": {"true", "false", "[]"},
 			"activity": {`"chess"`, `""`, `"` + strings.Repeat("a", 64) + `"`, `"` + strings.Repeat("a", 65) + `"`, "7"}, "session": {`"s"`, `""`, `"` + strings.Repeat("s", 129) + `"`, "[]"},
-			"client": {"{}", `{"type":"web","other":7}`, `{"version":"` + strings.Repeat("v", 64) + `"}`, `{"version":"` + strings.Repeat("v", 65) + `"}`, `{"region":7}`, `"web"`, "[]"},
+			"client": {"{}", `{"type":"web","other":7}`, `{"version":"` + strings.Repeat("v", 64) + `"}`, `{"version":"` + strings.Repeat("v", 65) + `"}`, `{"region":7}`, `{"later":null}`, `"web"`, "[]"},
 			"seq":    {"1", "2", "4294967294", "0", "-1", "4294967295", "1.5", `"1"`}, "reason": {`"goodbye"`, `"logout"`, `""`, `"fire"`, "7"}, "token": {`"x"`, "7"},
 			"sessionId": {`"AAAAAAAAAAAAAAAAAAAAAA"`, `""`, "7"}, "sessionEpoch": {"1", "1796131341072625", "0", `"1"`, "1.5"}, "later": {"null", "[1]", `{"seq":"x"}`},
 		}
+		for name := range values {
+			values[name] = append(values[name], "null")
+		}
+		values["client"] = append(values["client"], `{"type":null}`)
 		fields := map[string][]string{
-			"session":   {"device", "foreground", "active", "activity", "session", "client", "later"},
+			"session":   {"device", "foreground", "active", "activity", "session", "client", "token", "later"},
 			"heartbeat": {"sessionId", "sessionEpoch", "seq", "foreground", "active", "activity", "later"},
 			"state":     {"sessionId", "sessionEpoch", "foreground", "active", "activity", "later"},
 			"close":     {"sessionId", "sessionEpoch", "reason", "token", "later"},
 		}
 		ops := slices.Sorted(maps.Keys(fields))
 		verdicts := map[bool]int{}
+		agree := func(t rapid.TB, op, body string) {
+			a := s.post(op, s.token("ann"), body)
+			request, err := http.NewRequest(http.MethodPost, gateway.Root+"presence/"+op, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := c.input(request, []byte(body))
+			want := openapi3filter.ValidateRequest(context.Background(), in) == nil
+			if !strings.HasPrefix(body, "{") || !json.Valid([]byte(body)) {
+				want = false
+			}
+			verdicts[want]++
+			if got := a.status != http.StatusBadRequest; got != want || a.status >= 500 {
+				t.Fatalf("%s %s: %d %s; the document says %v", op, body, a.status, a.text, want)
+			}
+		}
+		// Every value of every field, in a body that is good otherwise.
+		for _, op := range ops {
+			for _, odd := range fields[op] {
+				for _, value := range values[odd] {
+					var members []string
+					for _, name := range fields[op] {
+						if name != odd {
+							members = append(members, fmt.Sprintf("%q:%s", name, values[name][0]))
+						}
+					}
+					agree(t, op, "{"+strings.Join(append(members, fmt.Sprintf("%q:%s", odd, value)), ",")+"}")
+				}
+			}
+		}
 		rapid.Check(struct{ testing.TB }{t}, func(r *rapid.T) { // without a deadline, which a bubble has not
 			op := rapid.SampledFrom(ops).Draw(r, "op")
 			var members []string
@@ -277,20 +310,7 @@ func TestDocumentedRequests(t *testing.T) {
 			if rapid.IntRange(0, 30).Draw(r, "else") == 0 {
 				body = rapid.SampledFrom([]string{"", "[]", "null", "7", `"x"`, "{", "{}{}", "\xff"}).Draw(r, "body")
 			}
-			a := s.post(op, s.token("ann"), body)
-			request, err := http.NewRequest(http.MethodPost, gateway.Root+"presence/"+op, nil)
-			if err != nil {
-				r.Fatal(err)
-			}
-			in := c.input(request, []byte(body))
-			want := openapi3filter.ValidateRequest(context.Background(), in) == nil
-			if !strings.HasPrefix(body, "{") || !json.Valid([]byte(body)) {
-				want = false
-			}
-			verdicts[want]++
-			if got := a.status != http.StatusBadRequest; got != want || a.status >= 500 {
-				r.Fatalf("%s %s: %d %s; the document says %v", op, body, a.status, a.text, want)
-			}
+			agree(r, op, body)
 		})
 		if verdicts[true] == 0 || verdicts[false] == 0 {
 			t.Errorf("one verdict only: %v", verdicts)

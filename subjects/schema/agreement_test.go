@@ -22,7 +22,6 @@ import (
 // The verdicts of schemas and decoders on random bodies are equal, with these exceptions.
 //
 // Decoders are more lenient, so that the schema gets the body in its proper form:
-//   - null, and an empty list, in place of a field that is left out,
 //   - a field's name in other case,
 //   - an end in the year 1, which is none,
 //   - a comma before the fraction of a second, and an offset of 24 hours.
@@ -122,17 +121,14 @@ func proper(text string, known []string) string {
 func tidy(members map[string]json.RawMessage, known []string) map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(members))
 	for name, value := range members {
-		isField := false
 		for _, field := range known {
 			if strings.EqualFold(field, name) {
-				name, isField = field, true
+				name = field
 			}
 		}
 		var inner map[string]json.RawMessage
 		switch text := string(value); {
-		case isField && (text == "null" || text == "[]" && isList(name)):
-			continue
-		case name == "status" && json.Unmarshal(value, &inner) == nil:
+		case name == "status" && json.Unmarshal(value, &inner) == nil && inner != nil:
 			value, _ = json.Marshal(tidy(inner, []string{"availability", "text", "priority", "until"}))
 		case name == "until" && text == `"0001-01-01T00:00:00Z"`:
 			continue
@@ -145,10 +141,6 @@ func tidy(members map[string]json.RawMessage, known []string) map[string]json.Ra
 }
 
 var commaFraction = regexp.MustCompile(`(:\d\d),(\d)`)
-
-func isList(name string) bool {
-	return name == "targets" || name == "users" || name == "groups" || name == "default"
-}
 
 var (
 	numberWithPoint = regexp.MustCompile(`(?i)"priority": ?-?\d+(\.\d|e)`)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -85,7 +86,8 @@ func newScene(t *testing.T, configure ...func(*door.Config, *gateway.Config)) *s
 	return s
 }
 
-// see knows bob, nobody else, and that carl cannot be known of now.
+// see knows bob, nobody else, and that carl cannot be known of now; of broken it fails as
+// only a mistake of ours does.
 func (s *scene) see(_ context.Context, viewer, target string) (gateway.Sight, error) {
 	switch target {
 	case "bob":
@@ -94,6 +96,8 @@ func (s *scene) see(_ context.Context, viewer, target string) (gateway.Sight, er
 		return gateway.Sight{View: &subjects.View{Target: target, Status: rollcall.StatusUnknown}, Reason: "keeper_silent"}, nil
 	case "down":
 		return gateway.Sight{}, &subjects.DeviceError{Code: subjects.DeviceUnavailable, Message: "away", RetryAfter: time.Second}
+	case "broken":
+		return gateway.Sight{}, errors.New("no such answer")
 	}
 	return gateway.Sight{}, nil
 }

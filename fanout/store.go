@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,8 +24,8 @@ type store struct {
 	js     jetstream.JetStream
 	bucket string
 	ttl    time.Duration
-	fence  uint64 // revision of the owner's record
-	batch  bool   // what is written under the fence must be one batch after the other
+	fence  uint64      // revision of the owner's record
+	batch  atomic.Bool // what is written under the fence must be one batch after the other
 	queue  chan storeWrite
 }
 
@@ -48,10 +49,19 @@ func (st *store) takeOver(ctx context.Context, g rollcall.Grant, holder string) 
 		return fmt.Errorf("fanout: %w", err)
 	}
 	st.fence = fence
-	if st.batch, err = fabric.Batched(ctx, st.js, st.bucket); err != nil {
+	if err := st.look(ctx); err != nil {
 		return fmt.Errorf("fanout: %w", err)
 	}
 	return nil
+}
+
+// look sees how the bucket wants to be written, which changes when it is replicated.
+func (st *store) look(ctx context.Context) error {
+	batch, err := fabric.Batched(ctx, st.js, st.bucket)
+	if err == nil {
+		st.batch.Store(batch)
+	}
+	return err
 }
 
 // watch returns [rollcall.ErrNotOwner] when somebody else takes over.
@@ -134,7 +144,7 @@ func (st *store) begin(viewer string, writes []partWrite) (wait func(context.Con
 			return func(context.Context) error { return err }
 		}
 	}
-	if st.batch {
+	if st.batch.Load() {
 		return st.enqueue(msgs)
 	}
 	return st.send(msgs)
@@ -173,6 +183,9 @@ func (st *store) send(msgs []*nats.Msg) (wait func(context.Context) error) {
 			case <-f.Ok():
 			case err := <-f.Err():
 				failed = errors.Join(failed, asLoss(err))
+				if fabric.Busy(err) { // it has been replicated since the takeover
+					failed = errors.Join(failed, st.look(ctx))
+				}
 			case <-ctx.Done():
 				return errors.Join(failed, ctx.Err())
 			}

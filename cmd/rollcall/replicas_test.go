@@ -68,20 +68,41 @@ func TestReplicasOfARunningFabric(t *testing.T) {
 	})
 	<-node.Ready()
 	<-f.Ready()
-	come := func(user string) {
+	// Many come at once, and many begin to watch: what is written then is written together.
+	const crowd = 40
+	come := func(name string) {
 		t.Helper()
-		if _, err := node.Connect(user, "phone", edge.State{Foreground: true}); err != nil {
+		all := make([]string, crowd)
+		for i := range all {
+			all[i] = fmt.Sprint(name, i)
+		}
+		if err := v.Watch(ctx, all...); err != nil {
 			t.Fatal(err)
 		}
-		c.Await(user+" to be shown", func() bool {
+		for _, user := range all {
+			if _, err := node.Connect(user, "phone", edge.State{Foreground: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Await(name+" to be shown", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return slices.Contains(shown[user], rollcall.StatusOnline)
+			return !slices.ContainsFunc(all, func(u string) bool { return !slices.Contains(shown[u], rollcall.StatusOnline) })
 		})
-	}
-	users := []string{"first", "second", "third", "fourth"}
-	if err := v.Watch(ctx, users...); err != nil {
-		t.Fatal(err)
+		var watching sync.WaitGroup
+		for i := range crowd {
+			w, err := viewer.New(c.Connect(), viewer.Config{Viewer: fmt.Sprint(name, "'s viewer ", i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts.Go(func() { w.Run(ctx) })
+			watching.Go(func() {
+				if err := w.Watch(ctx, all...); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		watching.Wait()
 	}
 	come("first")
 	resize(3)
@@ -102,9 +123,9 @@ func TestReplicasOfARunningFabric(t *testing.T) {
 	come("fourth")
 	mu.Lock()
 	defer mu.Unlock()
-	for _, u := range users {
-		if slices.Contains(shown[u], rollcall.StatusOffline) {
-			t.Errorf("%s was shown %v", u, shown[u])
+	for user, statuses := range shown {
+		if slices.Contains(statuses, rollcall.StatusOffline) {
+			t.Errorf("%s was shown %v", user, statuses)
 		}
 	}
 }

@@ -84,7 +84,16 @@ func (m maker) shard(names subjects.Names, shard int) error {
 	return nil
 }
 
+// bucket leaves batches allowed where they were: whoever writes them goes on, also when one
+// replica is enough again.
 func (m maker) bucket(want jetstream.StreamConfig) error {
+	found, err := m.look(want.Name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", want.Name, err)
+	}
+	if found != nil && found.AllowAtomicPublish {
+		want.AllowAtomicPublish = true
+	}
 	return m.make("bucket "+strings.TrimPrefix(want.Name, subjects.KVStream("")), want)
 }
 

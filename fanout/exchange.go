@@ -146,6 +146,7 @@ func (f *Fanout) call(ctx context.Context, j job, e errand) (outcome, error) {
 		f.askPeers()
 		return outcome{}, err
 	}
+	f.metrics.calls.WithLabelValues("ok").Inc()
 	return o, nil
 }
 

@@ -73,18 +73,11 @@ func Ask(ctx context.Context, nc *nats.Conn, q Query) (Report, error) {
 
 // get reads a record of a bucket; it is false if there is none.
 func (i *inquiry) get(ctx context.Context, bucket, key string) ([]byte, bool, error) {
-	stream, err := i.js.Stream(ctx, subjects.KVStream(bucket))
+	data, _, err := fabric.Last(ctx, i.js, bucket, key)
 	if err != nil {
-		return nil, false, fmt.Errorf("explain: bucket %s: %w", bucket, err)
-	}
-	m, err := stream.GetLastMsgForSubject(ctx, subjects.KVSubject(bucket, key))
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return nil, false, nil
-	case err != nil:
 		return nil, false, fmt.Errorf("explain: %s in %s: %w", key, bucket, err)
 	}
-	return m.Data, !subjects.KVGone(m.Header), nil
+	return data, data != nil, nil
 }
 
 // read reads a record into m; it is false if there is none, or one that cannot be read.

@@ -50,7 +50,7 @@ func (t *traces) events(b *board, messages []message, now time.Time) {
 		return
 	}
 	changed := make(map[*text]string)
-	for _, user := range t.waiting.Users() {
+	for _, user := range t.waiting.Users(now) {
 		if target := b.targets[user]; target != nil {
 			for _, text := range target.texts {
 				if text != nil {

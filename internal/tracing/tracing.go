@@ -2,6 +2,8 @@ package tracing
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -90,8 +92,8 @@ type Wait struct {
 	Left int
 }
 
-// most is how many spans wait; more are not traced further.
-const most = 4096
+// most is how many spans wait; more are not traced further. All are walked through now and then.
+const most = 256
 
 // Note has the user's next changes follow from a span, and from no earlier one.
 func (w *Waiting) Note(user string, span trace.SpanContext, left int, now time.Time) {
@@ -99,12 +101,7 @@ func (w *Waiting) Note(user string, span trace.SpanContext, left int, now time.T
 		w.spans = make(map[string]Wait)
 	}
 	if _, known := w.spans[user]; !known && len(w.spans) >= most {
-		for user, waits := range w.spans {
-			if now.Sub(waits.Since) > w.Lifetime {
-				delete(w.spans, user)
-			}
-		}
-		if len(w.spans) >= most {
+		if w.sweep(now); len(w.spans) >= most {
 			return
 		}
 	}
@@ -125,10 +122,12 @@ func (w *Waiting) Take(user string, now time.Time) (Wait, bool) {
 	return waits, now.Sub(waits.Since) <= w.Lifetime
 }
 
-// Users are those who wait.
-func (w *Waiting) Users() (users []string) {
-	for user := range w.spans {
-		users = append(users, user)
-	}
-	return users
+// Users are those who wait. Who has waited for too long does not any more.
+func (w *Waiting) Users(now time.Time) []string {
+	w.sweep(now)
+	return slices.Collect(maps.Keys(w.spans))
+}
+
+func (w *Waiting) sweep(now time.Time) {
+	maps.DeleteFunc(w.spans, func(_ string, waits Wait) bool { return now.Sub(waits.Since) > w.Lifetime })
 }

@@ -56,11 +56,11 @@ func TestWaiting(t *testing.T) {
 	for i := range 5000 {
 		w.Note(fmt.Sprint(i), span(4), 1, now)
 	}
-	if n := len(w.Users()); n != 4096 {
+	if n := len(w.Users(now)); n != 256 {
 		t.Errorf("%d wait", n)
 	}
 	w.Note("late", span(5), 1, now.Add(2*time.Minute))
-	if n := len(w.Users()); n != 1 {
+	if n := len(w.Users(now.Add(2 * time.Minute))); n != 1 {
 		t.Errorf("%d wait after their time", n)
 	}
 }

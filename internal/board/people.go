@@ -78,6 +78,7 @@ type roll struct {
 	online  map[string]bool
 	told    map[string]bool
 	changed map[string]bool
+	count   int // online, as the page was told
 }
 
 func newRoll() *roll {
@@ -103,8 +104,10 @@ func (r *roll) news() (p people, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p = people{Came: []string{}, Left: []string{}, Online: len(r.online)}
+	count := p.Online != r.count
+	r.count = p.Online
 	if len(r.changed) == 0 {
-		return p, false
+		return p, count
 	}
 	waiting := make(map[string]bool)
 	for _, user := range slices.Sorted(maps.Keys(r.changed)) {
@@ -124,7 +127,7 @@ func (r *roll) news() (p people, ok bool) {
 		}
 	}
 	r.changed = waiting // until others leave
-	return p, len(p.Came)+len(p.Left) > 0
+	return p, count || len(p.Came)+len(p.Left) > 0
 }
 
 // tell tells the page, who there is at once and then what changes, until it is gone.

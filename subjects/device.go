@@ -81,6 +81,15 @@ func (e *DeviceError) Is(target error) bool {
 	return ok && t.Code == e.Code
 }
 
+// DeviceErrorOf is an error as the protocol tells it: what is no refusal is internal.
+func DeviceErrorOf(err error) *DeviceError {
+	var refusal *DeviceError
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	return DeviceErrorf(DeviceInternal, "%v", err)
+}
+
 // DeviceErrorf builds a refusal.
 func DeviceErrorf(code DeviceCode, format string, args ...any) *DeviceError {
 	return &DeviceError{Code: code, Message: fmt.Sprintf(format, args...)}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -25,17 +24,8 @@ var statuses = map[subjects.DeviceCode]int{
 	subjects.DeviceInternal:         http.StatusInternalServerError,
 }
 
-// refusalOf is an error as the protocol tells it.
-func refusalOf(err error) *subjects.DeviceError {
-	var refusal *subjects.DeviceError
-	if errors.As(err, &refusal) {
-		return refusal
-	}
-	return subjects.DeviceErrorf(subjects.DeviceInternal, "%v", err)
-}
-
 func refuse(w http.ResponseWriter, err error) {
-	refusal := refusalOf(err)
+	refusal := subjects.DeviceErrorOf(err)
 	if refusal.Code == subjects.DeviceUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="presence"`)
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -50,16 +51,14 @@ func text(m any) []byte {
 
 func (s *socket) refuse(r request, err error) error {
 	s.gateway.metrics.count("websocket", string(known(r.Op)), err)
-	_, failed := s.Write(text(message{r.Op, r.ID, refusalOf(err)}))
+	_, failed := s.Write(text(message{r.Op, r.ID, subjects.DeviceErrorOf(err)}))
 	return failed
 }
 
 // known keeps what clients make up out of the metrics.
 func known(op subjects.DeviceOp) subjects.DeviceOp {
-	for _, o := range subjects.DeviceOps {
-		if o == op {
-			return op
-		}
+	if slices.Contains(subjects.DeviceOps[:], op) {
+		return op
 	}
 	return "none"
 }

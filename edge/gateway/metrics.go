@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rollcall-io/rollcall/subjects"
 )
 
 // metrics of a gateway.
@@ -39,7 +41,7 @@ func newMetrics(g *Gateway, r prometheus.Registerer) (metrics, error) {
 func (m metrics) count(transport, op string, err error) {
 	code := "ok"
 	if err != nil {
-		code = string(refusalOf(err).Code)
+		code = string(subjects.DeviceErrorOf(err).Code)
 	}
 	m.requests.WithLabelValues(transport, op, code).Inc()
 }

@@ -2,7 +2,6 @@ package natsgate
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -164,10 +163,7 @@ func holderOf(body []byte) (string, error) {
 
 // refuse answers with what the protocol says for an error.
 func (g *Gate) refuse(r request, err error) {
-	var refusal *subjects.DeviceError
-	if !errors.As(err, &refusal) {
-		refusal = subjects.DeviceErrorf(subjects.DeviceInternal, "%v", err)
-	}
+	refusal := subjects.DeviceErrorOf(err)
 	g.metrics.count(r.op, string(refusal.Code))
 	g.answer(r.reply, subjects.DeviceRefusal{Error: refusal})
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rollcall-io/rollcall/edge/gateway/bearer"
 	"github.com/rollcall-io/rollcall/internal/board"
-	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
 	"github.com/rollcall-io/rollcall/ledger/store"
 	"github.com/rollcall-io/rollcall/subjects/identity"
@@ -33,11 +32,10 @@ type boardCmd struct {
 	Listen    string `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where the page is; loopback only without TLS and --operator-token (default ${default})."`
 	WebSocket string `name:"websocket" default:"ws://127.0.0.1:4280" placeholder:"URL" help:"Where pages reach the NATS server (default ${default})."`
 	Gateway   string `placeholder:"URL" help:"Gateway at which pages are devices of their user, such as http://127.0.0.1:8080 (default: they only look)."`
-	TLSCert   string `name:"serve-cert" type:"existingfile" placeholder:"FILE" help:"Certificate of the page, with its chain, in PEM."`
-	TLSKey    string `name:"serve-key" type:"existingfile" placeholder:"FILE" help:"Its key."`
-	Data      string `default:"rollcall-data" type:"path" help:"Data directory of the ledger (default ${default})."`
-	Store     string `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"Where the ledger is: postgres://… or the path of a SQLite file (default: ledger.db in the data directory, if it is there)."`
-	Zone      string `placeholder:"ZONE" help:"Time zone of days, such as Europe/Berlin (default: that of the rules of access, else UTC)."`
+	servedTLS
+	Data  string `default:"rollcall-data" type:"path" help:"Data directory of the ledger (default ${default})."`
+	Store string `env:"ROLLCALL_LEDGER" placeholder:"URL" help:"Where the ledger is: postgres://… or the path of a SQLite file (default: ledger.db in the data directory, if it is there)."`
+	Zone  string `placeholder:"ZONE" help:"Time zone of days, such as Europe/Berlin (default: that of the rules of access, else UTC)."`
 	boarding
 	remote
 }
@@ -80,13 +78,6 @@ func (c *boardCmd) Run(ctx context.Context, std console) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveSite(ctx, listener, until(ctx, page), log) })
 	return group.Wait()
-}
-
-func (c *boardCmd) tls() *natsd.TLS {
-	if c.TLSCert == "" && c.TLSKey == "" {
-		return nil
-	}
-	return &natsd.TLS{Cert: c.TLSCert, Key: c.TLSKey}
 }
 
 // board makes a board to which come who may. Keys are nil where there are none.

@@ -22,7 +22,6 @@ import (
 	"github.com/rollcall-io/rollcall/edge/gateway"
 	"github.com/rollcall-io/rollcall/edge/gateway/bearer"
 	"github.com/rollcall-io/rollcall/fanout/viewer"
-	"github.com/rollcall-io/rollcall/internal/natsd"
 	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/identity"
@@ -134,12 +133,11 @@ func bearerKey(dir string) (ed25519.PublicKey, error) {
 }
 
 type gatewayCmd struct {
-	ID      string        `name:"id" placeholder:"NAME" help:"The edge id: every gateway has its own, the same after a restart (default: the name in --creds, else the name of this machine)."`
-	Listen  string        `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where devices connect, by HTTP and WebSocket; loopback only without TLS (default ${default})."`
-	Origin  []string      `placeholder:"URL" help:"Origin of pages that may come, such as https://your.site, besides those of the gateway's own host. Repeatable."`
-	Drain   time.Duration `default:"10s" help:"Over how long devices are sent elsewhere when it is stopped (default ${default})."`
-	TLSCert string        `name:"serve-cert" type:"existingfile" placeholder:"FILE" help:"Certificate of the listener, with its chain, in PEM."`
-	TLSKey  string        `name:"serve-key" type:"existingfile" placeholder:"FILE" help:"Its key."`
+	ID     string        `name:"id" placeholder:"NAME" help:"The edge id: every gateway has its own, the same after a restart (default: the name in --creds, else the name of this machine)."`
+	Listen string        `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where devices connect, by HTTP and WebSocket; loopback only without TLS (default ${default})."`
+	Origin []string      `placeholder:"URL" help:"Origin of pages that may come, such as https://your.site, besides those of the gateway's own host. Repeatable."`
+	Drain  time.Duration `default:"10s" help:"Over how long devices are sent elsewhere when it is stopped (default ${default})."`
+	servedTLS
 	doorway
 	traced
 	observed
@@ -208,13 +206,6 @@ func (c *gatewayCmd) believed(ctx context.Context, log *slog.Logger) (*bearer.Ve
 		return nil, err
 	}
 	return c.verifier(ctx, own, log)
-}
-
-func (c *gatewayCmd) tls() *natsd.TLS {
-	if c.TLSCert == "" && c.TLSKey == "" {
-		return nil
-	}
-	return &natsd.TLS{Cert: c.TLSCert, Key: c.TLSKey}
 }
 
 // serve runs the gateway until it is interrupted, and then sends its devices elsewhere.

@@ -34,6 +34,20 @@ func until(ctx context.Context, h http.Handler) http.Handler {
 	})
 }
 
+// servedTLS is how a site proves itself to whoever comes.
+type servedTLS struct {
+	Cert string `name:"serve-cert" type:"existingfile" placeholder:"FILE" help:"Certificate of the listener, with its chain, in PEM."`
+	Key  string `name:"serve-key" type:"existingfile" placeholder:"FILE" help:"Its key."`
+}
+
+// tls is nil without either.
+func (s servedTLS) tls() *natsd.TLS {
+	if s.Cert == "" && s.Key == "" {
+		return nil
+	}
+	return &natsd.TLS{Cert: s.Cert, Key: s.Key}
+}
+
 // listenSite opens the HTTP listener, which other machines reach with TLS only.
 func listenSite(flag, address string, secure *natsd.TLS) (net.Listener, error) {
 	if secure == nil {

@@ -43,9 +43,14 @@ export class Me {
       : undefined;
     const me = new Me(client, device, grant.user);
     if (again) me.#renew(held, again);
-    await client.subscribe([me.user, ...me.watched].slice(0, MAX_TARGETS));
-    me.policy = await client.policy.get();
-    return me;
+    try {
+      await client.subscribe([me.user, ...me.watched].slice(0, MAX_TARGETS));
+      me.policy = await client.policy.get();
+      return me;
+    } catch (e) {
+      await me.close();
+      throw e;
+    }
   }
 
   /** Ends with what the page has of the user. */

@@ -122,5 +122,5 @@ export class PeopleView {
 function hints({ development }: Config): HTMLElement {
   return h("aside", { class: "hints", "aria-label": "Hints" },
     h("p", {}, "Choose somebody to see how they are and when they were here."),
-    development && h("p", {}, "A private window is another browser: sign in there as somebody else, and see them come, turn idle and leave."));
+    development && h("p", {}, "A private window is another browser: sign in there as somebody else, and see them come, leave, and turn idle when nothing is touched for a while."));
 }

@@ -172,7 +172,7 @@ func (r *reader) curl(words []string) {
 			r.t.Fatal(err)
 		}
 		r.said = strings.TrimSpace(string(body))
-		if !strings.HasSuffix(request.URL.Path, "/users/ann/presence") || strings.Contains(r.said, `"chess"`) || wait > time.Second {
+		if !strings.HasSuffix(request.URL.Path, "/users/zoe/presence") || strings.Contains(r.said, `"chess"`) || wait > time.Second {
 			return
 		}
 		select {

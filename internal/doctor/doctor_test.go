@@ -145,7 +145,7 @@ func TestFaults(t *testing.T) {
 			"keepers: no keeper has been heard for 15s of shards 0, 1", "fanouts: viewers see unknown in shard 0: keeper_silent", "fanouts: viewers see unknown in shard 1",
 		}},
 		"no fanout":       {without: "fanout", level: doctor.Problem, want: []string{"fanouts: nobody answers viewers"}},
-		"no edge":         {without: "edge", level: doctor.Note, want: []string{"edges: no edge has a lease", "servers:"}},
+		"no edge":         {without: "edge", level: doctor.Note, want: []string{"edges: no edge has a lease: nobody is connected", "servers:"}},
 		"a fanout frozen": {harm: func(s *scene) { s.fanout.Link.Freeze() }, level: doctor.Problem, want: []string{"fanouts: no answer to a viewer"}},
 		"a keeper's death leaves leases": {harm: func(s *scene) {
 			s.keeper.Kill()

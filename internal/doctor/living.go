@@ -161,7 +161,7 @@ func (e *examination) edges(ctx context.Context) {
 	case len(over) > 0:
 		e.say("edges", Problem, "leases are over and have not been ended: %s", some(names))
 	case len(alive) == 0:
-		e.say("edges", Note, "no edge has a lease")
+		e.say("edges", Note, "no edge has a lease: nobody is connected")
 	default:
 		e.say("edges", OK, "%s, the oldest renewal %s ago", count(len(alive), "edge"), round(oldest))
 	}

@@ -449,7 +449,7 @@ func TestUpSaysWhichPagesMayConnect(t *testing.T) {
 		ended <- run(ctx, []string{"up", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--websocket", "127.0.0.1:0", "--http", "127.0.0.1:0", "--origin", "https://your.site"}, console{out, errs})
 	}()
 	address := out.await(t, `ws://(\S+) \(pages of https://your\.site\)`)
-	out.await(t, `175 s until the last .*--settle(?s:.*)`+regexp.QuoteMeta(sample)+` --speed 600`)
+	out.await(t, `175 s until whoever .*--settle(?s:.*)`+regexp.QuoteMeta(sample)+` --speed 600`)
 	for origin, want := range map[string]int{"https://your.site": http.StatusSwitchingProtocols, "https://other.site": http.StatusForbidden} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/", nil)
 		if err != nil {

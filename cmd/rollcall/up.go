@@ -12,13 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/fanout"
@@ -340,9 +340,12 @@ func (c *upCmd) serverConfig(log, parts *slog.Logger) (natsd.Config, subjects.Na
 	if err != nil {
 		return natsd.Config{}, names, fmt.Errorf("%w: %w", errUsage, err)
 	}
+	rarely := rate.Sometimes{Interval: 10 * time.Second} // a page may try again and again
 	cfg := natsd.Config{
 		StoreDir: c.Data, Listen: c.Listen, WebSocket: c.WebSocket, Origins: c.Origin, Operator: &natsd.Operator{}, TLS: c.tls(),
-		PageRefused: rarely(func(reason string) { log.Warn("a page is refused; --origin URL lets its pages in", "reason", reason) }),
+		PageRefused: func(reason string) {
+			rarely.Do(func() { log.Warn("a page is refused; --origin URL lets its pages in", "reason", reason) })
+		},
 	}
 	if c.WebSocket == "off" {
 		cfg.WebSocket = ""
@@ -351,20 +354,6 @@ func (c *upCmd) serverConfig(log, parts *slog.Logger) (natsd.Config, subjects.Na
 		cfg.Logger = parts.With("part", "nats")
 	}
 	return cfg, names, nil
-}
-
-// rarely passes on at most one call in ten seconds: a page may try again and again.
-func rarely(f func(string)) func(string) {
-	var mu sync.Mutex
-	var last time.Time
-	return func(reason string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := time.Now(); last.IsZero() || now.Sub(last) >= 10*time.Second {
-			last = now
-			f(reason)
-		}
-	}
 }
 
 // welcome says, once the fabric answers, what can be done with it.
@@ -404,7 +393,7 @@ func (c *upCmd) hint(url string, settle time.Duration) string {
   %s replay%s TRACE.csv`, try, flags, try, flags)
 	}
 	return fmt.Sprintf(`Try, in other terminals, to look at three people, and a day of a real chat network: two minutes and a half of events, then
-%s until the last of them must be shown offline (--settle 30s waits shorter):
+%s until whoever has left must be shown offline (--settle 30s waits shorter):
   %s watch%s --viewer me u0009 u0024 u0132
   %s replay%s %s --speed 600`, short(settle), try, flags, try, flags, sample)
 }
@@ -459,7 +448,7 @@ func (c *upCmd) site(site net.Listener) string {
 	case !isLoopback(site) && c.OperatorToken == "":
 		return siteURL(site, c.tls()) + " (without the board, which needs --operator-token there)"
 	}
-	return siteURL(site, c.tls()) + " (the board, and devices)"
+	return siteURL(site, c.tls()) + " (open it and sign in: the board; devices connect here too)"
 }
 
 func (c *upCmd) ledgerPlace() string {

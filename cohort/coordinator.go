@@ -95,15 +95,16 @@ func (c *coordinator) resign(ctx context.Context) error {
 
 // follow feeds the machine, and does what it decides after every batch.
 func (c *coordinator) follow(ctx context.Context) error {
-	for pending := c.elected; ; pending = 0 {
+	office := term{coordinator: c, pending: c.elected}
+	for {
 		r := c.store.follow(c.store.keys()...)
 		c.reader.Store(r)
-		office := term{coordinator: c, pending: pending}
 		err := r.Run(ctx, office.take)
 		if !errors.As(err, new(*feed.RollbackError)) {
 			return err
 		}
 		c.log.Warn("coordinator: the store has lost records of the group, reading it again", "err", err)
+		office = term{coordinator: c, restate: true}
 	}
 }
 
@@ -113,6 +114,7 @@ type term struct {
 	machine machine.Machine
 	loaded  bool   // all that was there before this term
 	pending uint64 // nothing is decided before our own write of this revision was read
+	restate bool   // the store has lost what was read before
 }
 
 func (t *term) take(ctx context.Context, b feed.Batch) error {
@@ -126,8 +128,19 @@ func (t *term) take(ctx context.Context, b feed.Batch) error {
 			t.pending = 0
 		}
 	}
-	t.loaded = t.loaded || b.Pending == 0
-	if t.loaded && t.pending == 0 && t.machine.Changed() {
+	if !t.loaded && b.Pending == 0 {
+		t.loaded = true
+		if t.restate {
+			t.machine.Restate()
+		}
+	}
+	if !t.loaded || t.pending > 0 {
+		return nil
+	}
+	if t.machine.Term() != t.record.Conn {
+		return errDeposed // two who answer each other's plans would do so without end
+	}
+	if t.machine.Changed() {
 		t.metrics.show(t.machine.View())
 		t.decide(ctx)
 		t.askForTick()
@@ -168,7 +181,8 @@ func attributes(e machine.Event) []any {
 const removalsAtOnce = 16
 
 // decide writes what the machine decides. A write that fails, or whose acknowledgement is lost,
-// is decided again when the next tick is read.
+// is decided again when the next tick is read. A conflict says that somebody spoke up at the last
+// moment, or coordinates by now, or that the store has lost what was read.
 func (t *term) decide(ctx context.Context) {
 	decision := t.machine.Decide(t.record.Holder)
 	removed := make([]uint64, len(decision.Remove))
@@ -176,8 +190,9 @@ func (t *term) decide(ctx context.Context) {
 	group.SetLimit(removalsAtOnce)
 	for i, r := range decision.Remove {
 		group.Go(func() (err error) {
-			removed[i], err = t.store.end(ctx, subjects.KeyCohortMember(t.store.group, r.ID), r.Reason, r.Revision)
-			return err
+			key := subjects.KeyCohortMember(t.store.group, r.ID)
+			removed[i], err = t.store.end(ctx, key, r.Reason, r.Revision)
+			return t.compare(ctx, err, key, r.Revision)
 		})
 	}
 	err := group.Wait()
@@ -185,12 +200,25 @@ func (t *term) decide(ctx context.Context) {
 		t.pending = slices.Max(removed)
 	}
 	if decision.Plan != nil {
-		t.pending, err = t.store.put(ctx, subjects.KeyCohort(t.store.group, subjects.CohortPlanKind), decision.Plan, decision.Expects, 0)
+		key := subjects.KeyCohort(t.store.group, subjects.CohortPlanKind)
+		t.pending, err = t.store.put(ctx, key, decision.Plan, decision.Expects, 0)
+		err = t.compare(ctx, err, key, decision.Expects)
 	}
-	// A conflict says that somebody spoke up at the last moment, or coordinates by now.
-	if err != nil && !errors.Is(err, errConflict) && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		t.log.Warn("coordinator: writing a decision", "err", err)
 	}
+}
+
+// compare takes the error of a write, and returns it unless it is a conflict: then it looks for a loss.
+func (t *term) compare(ctx context.Context, err error, key string, known uint64) error {
+	if !errors.Is(err, errConflict) {
+		return err
+	}
+	stored, err := t.store.get(ctx, key)
+	if err == nil {
+		t.suspectLoss(stored, known)
+	}
+	return err
 }
 
 // askForTick has time pass when the next deadline is due.

@@ -85,6 +85,100 @@ func TestStoreLosesItsLastSeconds(t *testing.T) {
 	})
 }
 
+// A coordinator is frozen, and meanwhile the store loses a member that only it has heard of, and another
+// is elected. When it wakes, it finds nothing lost, since the stream has grown past all that it had read.
+// The two must not answer each other's plans, which would go on without end.
+func TestDeposedCoordinatorDecidesNothing(t *testing.T) {
+	lab.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 6)
+		written := make(chan struct{}, 100)
+		counted := func(id string) cohort.Config {
+			return cohort.WithHooks(s.config(id), func(key string, stored bool) {
+				if key != "orders.plan" || stored {
+					return
+				}
+				select {
+				case written <- struct{}{}:
+				default:
+					<-t.Context().Done() // lets time go on
+				}
+			}, nil)
+		}
+		a := s.joinAs(counted("a"))
+		s.settled(time.Second, a)
+		c := s.joinAs(counted("c"))
+		s.settled(time.Second, a, c)
+		early := s.server.Snapshot("KV_presence_cohort_workers")
+		b := s.join("b")
+		s.settled(time.Second, a, b, c)
+		b.kill()
+
+		a.link.Freeze()
+		s.server.Stop()
+		s.server.Restore(early)
+		s.server.Start()
+		time.Sleep(20 * time.Second)
+		s.settled(time.Second, c)
+		for len(written) > 0 {
+			<-written
+		}
+		a.link.Thaw()
+		s.settled(20*time.Second, a, c)
+		time.Sleep(time.Minute)
+		s.settled(time.Second, a, c)
+		if n := len(written); n > 5 {
+			t.Errorf("%d plans", n)
+		}
+	})
+}
+
+// The store loses a member while the coordinator is away for less than its lease, and has grown past all
+// that the coordinator had read when it is back: it goes on with a member that only it knows. That the
+// store has lost something shows in a lease that is older than it was, or when the member is to be ended.
+func TestCoordinatorMissesALoss(t *testing.T) {
+	for name, admitted := range map[string]bool{"with the lease and the plan": true, "of the member alone": false} {
+		t.Run(name, func(t *testing.T) {
+			lab.Bubble(t, func(t *testing.T) {
+				s := newScene(t, 6)
+				s.timing.Lease, s.timing.Timeout = 2*s.timing.Heartbeat, 4*s.timing.Heartbeat
+				a := s.join("a")
+				s.settled(time.Second, a)
+				c := s.join("c")
+				s.settled(time.Second, a, c)
+				time.Sleep(s.timing.Settle / 2)
+				early := s.server.Snapshot("KV_presence_cohort_workers")
+				b := s.join("b")
+				time.Sleep(s.timing.Settle / 2)
+				if admitted {
+					s.settled(time.Second, a, b, c)
+				}
+				b.kill()
+
+				a.link.Cut()
+				s.server.Stop()
+				s.server.Restore(early)
+				s.server.Start()
+				time.Sleep(s.timing.Heartbeat) // nothing is left of what was stored first
+				for offset := range uint64(100) {
+					if err := c.commit(c.has()[0], offset); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w := s.watch()
+				a.link.Heal()
+				s.settled(30*time.Second, a, c)
+				time.Sleep(30 * time.Second)
+				s.settled(time.Second, a, c)
+				for _, e := range w.seen() {
+					if e.About == machine.AboutCoordinator {
+						t.Error("the coordinator was not away for less than its lease:", e)
+					}
+				}
+			})
+		})
+	}
+}
+
 // Records that make no sense stop nobody: a member that writes one is gone, and a plan is written anew.
 func TestRecordsThatMakeNoSense(t *testing.T) {
 	lab.Bubble(t, func(t *testing.T) {

@@ -53,7 +53,8 @@ func (c *coordinator) renew(ctx context.Context) error {
 	return c.catchUp(ctx)
 }
 
-// catchUp learns the revision of a renewal whose acknowledgement was lost.
+// catchUp learns the revision of a renewal whose acknowledgement was lost, or of one before that, if the
+// store has lost the last ones.
 func (c *coordinator) catchUp(ctx context.Context) error {
 	stored, err := c.store.get(ctx, c.leaseKey())
 	if err != nil {
@@ -66,8 +67,17 @@ func (c *coordinator) catchUp(ctx context.Context) error {
 	if err != nil || lease.Conn != c.record.Conn {
 		return errDeposed
 	}
+	c.suspectLoss(stored, c.revision)
 	c.revision = stored.revision
 	return nil
+}
+
+// suspectLoss has everything read again if a record is older than the one that was read or written: a
+// reader alone does not notice a loss if the stream has grown past it before the reader is back.
+func (c *coordinator) suspectLoss(stored record, known uint64) {
+	if r := c.reader.Load(); r != nil && stored.revision < known {
+		r.Lost()
+	}
 }
 
 // kick rebuilds a reader that has not read the last renewal, nor anything else since it was looked

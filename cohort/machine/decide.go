@@ -38,7 +38,7 @@ func (m *Machine) Decide(by string) Decision {
 	}
 	plan := m.propose()
 	same := maps.Equal(plan.Members, m.plan.Members) && slices.Equal(plan.Partitions, m.plan.Partitions)
-	if same || m.planRevision == 0 && len(plan.Members) == 0 {
+	if same && !m.restate || m.planRevision == 0 && len(plan.Members) == 0 {
 		return Decision{}
 	}
 	plan.By = by

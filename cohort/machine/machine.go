@@ -35,6 +35,7 @@ type Machine struct {
 	// planRevision is zero before the first plan.
 	planRevision uint64
 	changed      bool              // something that a decision depends on, since the last one
+	restate      bool              // the plan is to be written again
 	asked        map[int]time.Time // since when a partition is to be released
 	ended        map[string]ending // why members were ended whose partitions have not moved yet
 }
@@ -77,6 +78,7 @@ func (m *Machine) Apply(e Entry) []Event {
 		}
 	case subjects.CohortPlanKind:
 		m.planRevision = e.Revision // also of one that must be written anew
+		m.restate = false
 		if plan, ok := e.Record.(*subjects.CohortPlan); ok {
 			events = m.adopt(*plan)
 		}
@@ -100,6 +102,13 @@ func (m *Machine) Apply(e Entry) []Event {
 // change nothing. A deadline that falls due between two renewals of the lease waits for the second,
 // which always counts as a change.
 func (m *Machine) Changed() bool { return m.changed }
+
+// Restate has the plan written again even if it stays the same: the store has lost records, and members
+// may still follow a plan that is no longer there.
+func (m *Machine) Restate() { m.restate, m.changed = true, true }
+
+// Term is the connection id of the lease: of the term of office that may decide.
+func (m *Machine) Term() string { return m.lease.Conn }
 
 // tick takes a renewal of the lease. A new coordinator gives everybody the time for one more
 // heartbeat, and one that could not renew for long concludes that nobody could write.

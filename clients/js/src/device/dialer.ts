@@ -90,10 +90,10 @@ export class Dialer {
     );
   }
 
-  /** The better line, once it was found. */
+  /** The better line, once it was found, unless it has ended since. */
   take(): Line | undefined {
     const found = this.#found;
     this.#found = undefined;
-    return found;
+    return found?.fault ? undefined : found;
   }
 }

@@ -31,7 +31,24 @@ type fault struct {
 	late time.Duration
 	// dead is a gateway that takes no orders meanwhile; −1 for none.
 	dead int
+	limits
 }
+
+// limits are what a fault is held against besides; what they leave open is only measured.
+type limits struct {
+	known bool   // no view may turn unknown
+	takes string // the part whose buckets must be taken over, and go on within longestTakeover
+	by    *process
+}
+
+// Parts of a fabric that own buckets.
+const (
+	keeper = "keeper"
+	fanout = "fanout"
+)
+
+// longestTakeover is the takeover of the design, and what two cores add that run everything here and more.
+const longestTakeover = takeover + 3*time.Second
 
 func TestCluster(t *testing.T) {
 	begin := time.Now()
@@ -49,9 +66,8 @@ func TestCluster(t *testing.T) {
 	}
 	table += w.lost()
 	w.audience.checkVersions()
-	takes, writes := w.owners.counts()
-	table += fmt.Sprintf("\n%d users at %d gateways, %d viewers; the buckets of keepers and fanouts were taken over %d times and written %d times;\nstarted in %s, all in %s\n",
-		users, gateways, viewers, takes, writes, started.Round(time.Second), time.Since(begin).Round(time.Second))
+	table += "\n" + w.owners.judge()
+	table += fmt.Sprintf("\n%d users at %d gateways, %d viewers; started in %s, all in %s\n", users, gateways, viewers, started.Round(time.Second), time.Since(begin).Round(time.Second))
 	t.Logf("\n%s", table)
 	if *evidence != "" && !t.Failed() {
 		if err := os.WriteFile(*evidence, []byte(table), 0o644); err != nil {
@@ -69,24 +85,25 @@ func (w *world) faults() []fault {
 	var victim int
 	server := func() *node { return w.servers.nodes[victim] }
 	paused, partition := 13*time.Second, 22*time.Second
+	measured, known := limits{}, limits{known: true}
 	return []fault{
-		{"nothing", nothing, 3 * time.Second, nothing, 0, -1},
-		{"a following server killed", func() { victim = w.follower(); server().kill() }, 6 * time.Second, func() { server().start(); w.whole() }, takeover, -1},
-		{"a leading server killed", func() { victim = w.leader(); server().kill() }, 8 * time.Second, func() { server().start(); w.whole() }, outage(10 * time.Second), -1},
-		{"a following server paused", func() { victim = w.follower(); server().pause() }, paused, func() { server().resume(); w.whole() }, outage(paused), -1},
-		{"a leading server paused", func() { victim = w.leader(); server().pause() }, paused, func() { server().resume(); w.whole() }, outage(paused), -1},
-		{"a leading server cut off", func() { victim = w.leader(); w.servers.cut(victim, true) }, partition, func() { w.servers.cut(victim, false); w.whole() }, outage(partition), -1},
+		{"nothing", nothing, 3 * time.Second, nothing, 0, -1, known},
+		{"a following server killed", func() { victim = w.follower(); server().kill() }, 6 * time.Second, func() { server().start(); w.whole() }, takeover, -1, known},
+		{"a leading server killed", func() { victim = w.leader(); server().kill() }, 8 * time.Second, func() { server().start(); w.whole() }, outage(10 * time.Second), -1, measured},
+		{"a following server paused", func() { victim = w.follower(); server().pause() }, paused, func() { server().resume(); w.whole() }, outage(paused), -1, known},
+		{"a leading server paused", func() { victim = w.leader(); server().pause() }, paused, func() { server().resume(); w.whole() }, outage(paused), -1, measured},
+		{"a leading server cut off", func() { victim = w.leader(); w.servers.cut(victim, true) }, partition, func() { w.servers.cut(victim, false); w.whole() }, outage(partition), -1, measured},
 		{"a machine lost: server, keeper, fanout", func() { victim = w.leader(); server().kill(); w.keepers[0].kill(); w.fanouts[0].kill() }, takeover + 3*time.Second,
-			func() { server().start(); w.begin(w.keepers[0]); w.begin(w.fanouts[0]); w.whole() }, outage(10 * time.Second), -1},
-		{"a keeper killed", func() { w.keepers[0].kill() }, takeover, func() { w.begin(w.keepers[0]) }, takeover, -1},
-		{"a keeper paused", func() { w.keepers[1].pause() }, paused, func() { w.keepers[1].resume() }, takeover, -1},
-		{"a fanout killed", func() { w.fanouts[0].kill() }, takeover, func() { w.begin(w.fanouts[0]) }, takeover, -1},
-		{"a fanout paused", func() { w.fanouts[1].pause() }, paused, func() { w.fanouts[1].resume() }, takeover, -1},
-		{"a gateway killed, and back", func() { w.crash(0) }, 3 * time.Second, func() { w.comeBack(0) }, 0, 0},
-		{"a gateway paused", func() { w.gateways[1].pause() }, 8 * time.Second, func() { w.gateways[1].resume() }, 0, 1},
-		{"everything restarted in turn", w.restartAll, 0, nothing, outage(10 * time.Second), -1},
+			func() { server().start(); w.begin(w.keepers[0]); w.begin(w.fanouts[0]); w.whole() }, outage(10 * time.Second), -1, measured},
+		{"a keeper killed", func() { w.keepers[0].kill() }, takeover, func() { w.begin(w.keepers[0]) }, takeover, -1, limits{true, keeper, w.keepers[1]}},
+		{"a keeper paused", func() { w.keepers[1].pause() }, paused, func() { w.keepers[1].resume() }, takeover, -1, limits{true, keeper, w.keepers[0]}},
+		{"a fanout killed", func() { w.fanouts[0].kill() }, takeover, func() { w.begin(w.fanouts[0]) }, takeover, -1, limits{true, fanout, w.fanouts[1]}},
+		{"a fanout paused", func() { w.fanouts[1].pause() }, paused, func() { w.fanouts[1].resume() }, takeover, -1, limits{true, fanout, w.fanouts[0]}},
+		{"a gateway killed, and back", func() { w.crash(0) }, 3 * time.Second, func() { w.comeBack(0) }, 0, 0, known},
+		{"a gateway paused", func() { w.gateways[1].pause() }, 8 * time.Second, func() { w.gateways[1].resume() }, 0, 1, known},
+		{"everything restarted in turn", w.restartAll, 0, nothing, outage(10 * time.Second), -1, known},
 		{"two servers stopped: no quorum", func() { w.servers.nodes[0].kill(); w.servers.nodes[1].kill() }, partition,
-			func() { w.servers.nodes[0].start(); w.servers.nodes[1].start(); w.whole() }, outage(partition + 10*time.Second), -1},
+			func() { w.servers.nodes[0].start(); w.servers.nodes[1].start(); w.whole() }, outage(partition + 10*time.Second), -1, measured},
 	}
 }
 
@@ -110,13 +127,32 @@ func (w *world) strike(n int, f fault) string {
 	sights := w.audience.since(began)
 	slowest := w.judge(f, sights, opened, began)
 	longest, pairs, reason := unknown(sights, settled)
-	told := "–"
+	told := none
 	if pairs > 0 {
 		told = fmt.Sprintf("%.1f s (%d, %s)", longest.Seconds(), pairs, reason)
 	}
+	silent, unanswered := w.pulses.longest(began, settled), w.answers.longest(began, settled)
+	w.limit(f, struck, settled, silent, unanswered, told)
 	return fmt.Sprintf("%-40s %4.0f s %12.1f s %9.1f s  %-33s %11.1f s %14.1f s", f.name, ended.Sub(struck).Seconds(),
-		w.pulses.longest(began, settled).Seconds(), w.answers.longest(began, settled).Seconds(), told, slowest.Seconds(), settled.Sub(ended).Seconds())
+		silent.Seconds(), unanswered.Seconds(), told, slowest.Seconds(), settled.Sub(ended).Seconds())
 }
+
+// limit holds what was measured of a fault against its limits.
+func (w *world) limit(f fault, struck, settled time.Time, silent, unanswered time.Duration, unknown string) {
+	w.t.Helper()
+	if f.known && unknown != none {
+		w.t.Errorf("%s: views turned unknown: %s", f.name, unknown)
+	}
+	if f.takes != "" && !w.owners.taken(f.takes, f.by.cmd.Process.Pid, struck, settled) {
+		w.t.Errorf("%s: %s has taken over nothing", f.name, f.by.name)
+	}
+	if f.takes == keeper && silent > longestTakeover || f.takes == fanout && unanswered > longestTakeover {
+		w.t.Errorf("%s: a keeper was silent for %s, viewers had no answer for %s; a takeover may last %s", f.name, silent, unanswered, longestTakeover)
+	}
+}
+
+// none stands in the table where no view turned unknown.
+const none = "–"
 
 // Users from steady on, of each gateway, come and go in groups.
 const (
@@ -233,7 +269,8 @@ func (w *world) lose(g int, late time.Duration) {
 // lost says when they were.
 func (w *world) lost() string {
 	w.t.Helper()
-	w.settle(patience)
+	w.ending = true
+	w.settle(params().Bounds().EdgeCrash.Latest + 2*patience)
 	first := make(map[string]time.Time)
 	for _, s := range w.audience.since(time.Time{}) {
 		if s.status == rollcall.StatusOffline && first[s.target].IsZero() {

@@ -67,6 +67,8 @@ type world struct {
 
 	at   [users]int       // the gateway of each user; −1 for none
 	left [users]departure // of users without one
+
+	ending bool // no fault is to come: users of the lost gateway must be offline too
 }
 
 // A departure is when a user must be shown offline: not before, not after.
@@ -97,6 +99,14 @@ func newWorld(t *testing.T) *world {
 		prepare = append(prepare, "--set", change)
 	}
 	w.run(prepare...)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	credential, err := authority.Issuer().Operator("test", time.Hour)
+	if w.js, err = jetstream.New(connect(t, w.servers.urls(0), credential, err)); err != nil {
+		t.Fatal(err)
+	}
+	w.owners = watchOwners(ctx, t, w.js, w.names)
+	t.Cleanup(func() { cancel(); w.owners.reading.Wait() })
 	part := func(role string, n int) *process {
 		p := newProcess(t, dir, fmt.Sprintf("%s-%d", role, n+1), nil,
 			command, role, "-s", w.servers.urls(n), "--keys", keys, "--id", fmt.Sprintf("%s-%d", role, n+1))
@@ -108,14 +118,6 @@ func newWorld(t *testing.T) *world {
 		w.keepers, w.fanouts = append(w.keepers, part("keeper", n)), append(w.fanouts, part("fanout", n))
 	}
 	w.connectUsers(dir, authority.Issuer())
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	credential, err := authority.Issuer().Operator("test", time.Hour)
-	if w.js, err = jetstream.New(connect(t, w.servers.urls(0), credential, err)); err != nil {
-		t.Fatal(err)
-	}
-	w.owners = watchOwners(ctx, t, w.js, w.names)
-	t.Cleanup(func() { cancel(); w.owners.reading.Wait() })
 	w.audience = startAudience(ctx, t, w.servers, authority.Issuer(), viewers, users)
 	w.pulses = watchPulses(t, w.servers, w.names, authority.Issuer())
 	w.answers = probe(ctx, t, w.servers, w.names, authority.Issuer())
@@ -182,7 +184,7 @@ func (w *world) depart(from, to int, d departure) {
 func (w *world) right(n int) bool {
 	want := rollcall.StatusOnline
 	if w.at[n] < 0 {
-		if w.left[n].crash && time.Now().Before(w.left[n].latest) {
+		if w.left[n].crash && !w.ending && time.Now().Before(w.left[n].latest) {
 			return true
 		}
 		want = rollcall.StatusOffline

@@ -85,6 +85,7 @@ func (w *world) faults() []fault {
 	var victim int
 	server := func() *node { return w.servers.nodes[victim] }
 	paused, partition := 13*time.Second, 22*time.Second
+	lost := longestTakeover + time.Second // nobody comes back before the others must have taken over
 	measured, known := limits{}, limits{known: true}
 	return []fault{
 		{"nothing", nothing, 3 * time.Second, nothing, 0, -1, known},
@@ -95,10 +96,10 @@ func (w *world) faults() []fault {
 		{"a leading server cut off", func() { victim = w.leader(); w.servers.cut(victim, true) }, partition, func() { w.servers.cut(victim, false); w.whole() }, outage(partition), -1, measured},
 		{"a machine lost: server, keeper, fanout", func() { victim = w.leader(); server().kill(); w.keepers[0].kill(); w.fanouts[0].kill() }, takeover + 3*time.Second,
 			func() { server().start(); w.begin(w.keepers[0]); w.begin(w.fanouts[0]); w.whole() }, outage(10 * time.Second), -1, measured},
-		{"a keeper killed", func() { w.keepers[0].kill() }, takeover, func() { w.begin(w.keepers[0]) }, takeover, -1, limits{true, keeper, w.keepers[1]}},
-		{"a keeper paused", func() { w.keepers[1].pause() }, paused, func() { w.keepers[1].resume() }, takeover, -1, limits{true, keeper, w.keepers[0]}},
-		{"a fanout killed", func() { w.fanouts[0].kill() }, takeover, func() { w.begin(w.fanouts[0]) }, takeover, -1, limits{true, fanout, w.fanouts[1]}},
-		{"a fanout paused", func() { w.fanouts[1].pause() }, paused, func() { w.fanouts[1].resume() }, takeover, -1, limits{true, fanout, w.fanouts[0]}},
+		{"a keeper killed", func() { w.keepers[0].kill() }, lost, func() { w.begin(w.keepers[0]) }, takeover, -1, limits{true, keeper, w.keepers[1]}},
+		{"a keeper paused", func() { w.keepers[1].pause() }, lost, func() { w.keepers[1].resume() }, takeover, -1, limits{true, keeper, w.keepers[0]}},
+		{"a fanout killed", func() { w.fanouts[0].kill() }, lost, func() { w.begin(w.fanouts[0]) }, takeover, -1, limits{true, fanout, w.fanouts[1]}},
+		{"a fanout paused", func() { w.fanouts[1].pause() }, lost, func() { w.fanouts[1].resume() }, takeover, -1, limits{true, fanout, w.fanouts[0]}},
 		{"a gateway killed, and back", func() { w.crash(0) }, 3 * time.Second, func() { w.comeBack(0) }, 0, 0, known},
 		{"a gateway paused", func() { w.gateways[1].pause() }, 8 * time.Second, func() { w.gateways[1].resume() }, 0, 1, known},
 		{"everything restarted in turn", w.restartAll, 0, nothing, outage(10 * time.Second), -1, known},
@@ -132,18 +133,18 @@ func (w *world) strike(n int, f fault) string {
 		told = fmt.Sprintf("%.1f s (%d, %s)", longest.Seconds(), pairs, reason)
 	}
 	silent, unanswered := w.pulses.longest(began, settled), w.answers.longest(began, settled)
-	w.limit(f, struck, settled, silent, unanswered, told)
+	w.limit(f, struck, ended, silent, unanswered, told)
 	return fmt.Sprintf("%-40s %4.0f s %12.1f s %9.1f s  %-33s %11.1f s %14.1f s", f.name, ended.Sub(struck).Seconds(),
 		silent.Seconds(), unanswered.Seconds(), told, slowest.Seconds(), settled.Sub(ended).Seconds())
 }
 
 // limit holds what was measured of a fault against its limits.
-func (w *world) limit(f fault, struck, settled time.Time, silent, unanswered time.Duration, unknown string) {
+func (w *world) limit(f fault, struck, ended time.Time, silent, unanswered time.Duration, unknown string) {
 	w.t.Helper()
 	if f.known && unknown != none {
 		w.t.Errorf("%s: views turned unknown: %s", f.name, unknown)
 	}
-	if f.takes != "" && !w.owners.taken(f.takes, f.by.cmd.Process.Pid, struck, settled) {
+	if f.takes != "" && !w.owners.taken(f.takes, f.by.cmd.Process.Pid, struck, ended) {
 		w.t.Errorf("%s: %s has taken over nothing", f.name, f.by.name)
 	}
 	if f.takes == keeper && silent > longestTakeover || f.takes == fanout && unanswered > longestTakeover {

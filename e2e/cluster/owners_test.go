@@ -29,7 +29,7 @@ import (
 //   - A write that does not name the newest owner's record which is stored before it in the same bucket. Every
 //     write tells the server which sequence it expects that record to have, in headers that are stored with
 //     it; a batch is stored whole, in one run of sequences, and its first message tells for all. Only the
-//     markers of keys that have expired, which the server writes, name none.
+//     markers of keys that have expired, which the server writes, name none. Which process wrote is not stored.
 //   - An owner's record that is not stored behind the newest one, or of a generation that is not newer.
 //   - A user's record, a checkpoint or a view that goes back in the log.
 //

@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/internal/natsd/keydir"
 	"github.com/rollcall-io/rollcall/internal/retry"
+	"github.com/rollcall-io/rollcall/ledger/live"
 	"github.com/rollcall-io/rollcall/subjects"
 	"github.com/rollcall-io/rollcall/subjects/identity"
 )
@@ -59,6 +61,8 @@ type world struct {
 	js       jetstream.JetStream
 	keepers  []*process
 	fanouts  []*process
+	ledgers  []*process
+	backend  *nats.Conn // asks the ledgers
 	gateways []*gateway
 	audience *audience
 	pulses   *instants
@@ -107,17 +111,21 @@ func newWorld(t *testing.T) *world {
 	}
 	w.owners = watchOwners(ctx, t, w.js, w.names)
 	t.Cleanup(func() { cancel(); w.owners.reading.Wait() })
-	part := func(role string, n int) *process {
-		p := newProcess(t, dir, fmt.Sprintf("%s-%d", role, n+1), nil,
-			command, role, "-s", w.servers.urls(n), "--keys", keys, "--id", fmt.Sprintf("%s-%d", role, n+1))
+	part := func(role string, n int, options ...string) *process {
+		id := fmt.Sprintf("%s-%d", strings.Fields(role)[0], n+1)
+		p := newProcess(t, dir, id, nil, append(append([]string{command}, strings.Fields(role)...),
+			append(options, "-s", w.servers.urls(n), "--keys", keys, "--id", id)...)...)
 		p.start()
 		p.await("runs on", patience)
 		return p
 	}
 	for n := range 2 {
 		w.keepers, w.fanouts = append(w.keepers, part("keeper", n)), append(w.fanouts, part("fanout", n))
+		w.ledgers = append(w.ledgers, part("ledger run", n, "--dir", dir, "--every", "1s"))
 	}
 	w.connectUsers(dir, authority.Issuer())
+	credential, err = authority.Issuer().Backend("test", time.Hour)
+	w.backend = connect(t, w.servers.urls(0), credential, err)
 	w.audience = startAudience(ctx, t, w.servers, authority.Issuer(), viewers, users)
 	w.pulses = watchPulses(t, w.servers, w.names, authority.Issuer())
 	w.answers = probe(ctx, t, w.servers, w.names, authority.Issuer())
@@ -210,6 +218,33 @@ func (w *world) settle(limit time.Duration) {
 			w.t.Fatalf("after %s viewers are shown the wrong state of %d users: %s", limit, len(wrong), strings.Join(wrong[:min(len(wrong), 10)], ", "))
 		}
 	}
+}
+
+// count waits until the ledgers together have every shard, and count as online who is connected, and nobody
+// else but users of the lost gateway whose lease has not ended.
+func (w *world) count(limit time.Duration) (online int) {
+	w.t.Helper()
+	lost := 0
+	for n := range users {
+		switch {
+		case w.at[n] >= 0:
+			online++
+		case w.left[n].crash && !w.ending:
+			lost++
+		}
+	}
+	var stats subjects.Stats
+	var err error
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); retry.Pause(context.Background(), 100*time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		stats, err = live.Ask(ctx, w.backend, subjects.DefaultPrefix)
+		cancel()
+		if err == nil && len(stats.Shards) == shards && stats.Online >= online && stats.Online <= online+lost {
+			return online
+		}
+	}
+	w.t.Errorf("ledgers count %d online in the shards %v, and %d are (%v)", stats.Online, stats.Shards, online, err)
+	return online
 }
 
 // leader is the server that leads the log of the first shard.

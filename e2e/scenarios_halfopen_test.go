@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rollcall-io/rollcall"
 	"github.com/rollcall-io/rollcall/e2e"
 	"github.com/rollcall-io/rollcall/edge"
 )
@@ -83,21 +84,31 @@ func (f *stage) wantHalfOpen(v *e2e.Viewer, g *e2e.Edge, d *e2e.Device) {
 	}
 }
 
-// A phone's lock screen stops timers so that heartbeats come every 55 s: no false
-// offline.
+// A phone's lock screen stops timers so that heartbeats come every 55 s, or every three
+// minutes where the preset for phones allows it: no false offline.
 func TestScenario22SlowHeartbeats(t *testing.T) {
-	scenario(t, e2e.Options{}, func(t *testing.T, f *stage) {
-		v := f.StartViewer("vera", "ann")
-		conn, err := f.StartEdge("g1").Node.Connect("ann", "phone", background)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for seq := range uint32(60) {
-			f.At(time.Duration(seq+1) * 55 * second)
-			if !conn.Beat(seq + 1) {
-				t.Fatalf("heartbeat %d refused", seq+1)
-			}
-		}
-		v.Want("ann online@0")
-	})
+	for name, c := range map[string]struct {
+		params rollcall.Params
+		pause  time.Duration
+	}{
+		"default": {rollcall.Default(), 55 * second},
+		"mobile":  {rollcall.Mobile(), 180 * second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, e2e.Options{Params: c.params}, func(t *testing.T, f *stage) {
+				v := f.StartViewer("vera", "ann")
+				conn, err := f.StartEdge("g1").Node.Connect("ann", "phone", background)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for seq := uint32(1); f.Now() < time.Hour; seq++ {
+					f.At(f.Now() + c.pause)
+					if !conn.Beat(seq) {
+						t.Fatalf("heartbeat %d refused", seq)
+					}
+				}
+				v.Want("ann online@0")
+			})
+		})
+	}
 }

@@ -60,11 +60,11 @@ func bareLines(lines []string) (all []string) {
 }
 
 // runsOf splits a snippet where it leaves something out.
-func runsOf(lines []string) (runs [][]string) {
+func runsOf(lines []string, compared func([]string) []string) (runs [][]string) {
 	begin := 0
 	for n, line := range append(lines, "…") {
 		if text := strings.TrimSpace(line); text == "…" || text == "// ..." {
-			if run := bareLines(lines[begin:n]); len(run) > 0 {
+			if run := compared(lines[begin:n]); len(run) > 0 {
 				runs = append(runs, run)
 			}
 			begin = n + 1
@@ -98,7 +98,7 @@ func TestGoOfPages(t *testing.T) {
 			if !slices.Equal(b.words, []string{"go"}) {
 				continue
 			}
-			for _, run := range runsOf(b.lines) {
+			for _, run := range runsOf(b.lines, bareLines) {
 				if !slices.ContainsFunc(sources, func(text []string) bool { return contains(text, run) }) {
 					t.Errorf("%s:%d: no example has\n%s", path, b.first, strings.Join(run, "\n"))
 				}

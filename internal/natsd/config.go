@@ -90,6 +90,13 @@ func (c Config) Check() error {
 	return probe(o)
 }
 
+// A client that does not answer is cut off within pingInterval times two more than maxPings at the
+// latest. Before that, a gate that hangs is still handed its share of what devices ask.
+const (
+	pingInterval = 10 * time.Second
+	maxPings     = 2
+)
+
 // options translates the configuration for nats-server.
 func (c Config) options() (*server.Options, error) {
 	o, err := c.listeners()
@@ -104,6 +111,7 @@ func (c Config) listeners() (*server.Options, error) {
 	o := &server.Options{
 		JetStream: true, StoreDir: c.StoreDir, SyncInterval: c.SyncInterval, JetStreamMaxStore: c.MaxStore,
 		MaxPayload: c.MaxPayload, NoSigs: true, DontListen: c.Listen == "",
+		PingInterval: pingInterval, MaxPingsOut: maxPings,
 	}
 	var err error
 	if c.Listen != "" {

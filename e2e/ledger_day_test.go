@@ -22,13 +22,13 @@ import (
 // rebuilt into another store are equal.
 func TestLedgerOfADay(t *testing.T) {
 	zones := []string{"UTC", "Asia/Kolkata", "America/New_York"} // midnight at 0, 18:30 and 5 UTC
-	events := readTrace(t, "testdata/irc-netsplit-1d.csv")
+	events := e2e.ReadTrace(t, "testdata/irc-netsplit-1d.csv")
 	lab.Bubble(t, func(t *testing.T) {
 		f := e2e.New(t, e2e.Options{Shards: 2})
 		f.StartKeeper()
 		s := openLedger(t)
 		f.StartLedger(&e2e.Database{Store: s}, live.Config{Definition: onlineTime, Zones: zones, Interval: time.Minute})
-		leave := playTrace(t, f, events)
+		leave := f.Play(events)
 		f.At(f.Now() + 5*time.Minute)
 		leave()
 		settle(f)

@@ -1,9 +1,8 @@
 //go:build !race
 
-package e2e_test
+package trace_test
 
 import (
-	"context"
 	"encoding/csv"
 	"flag"
 	"os"
@@ -21,7 +20,7 @@ import (
 )
 
 var (
-	replay    = flag.String("replay", "testdata/irc-netsplit-1d.csv", "the trace to replay; a relative path counts from the module's root or from e2e")
+	replay    = flag.String("replay", "e2e/testdata/irc-netsplit-1d.csv", "the trace to replay; a relative path counts from the module's root")
 	until     = flag.Duration("until", 0, "how much of the trace to replay; default: all of it")
 	published = flag.String("published", "", "write what a viewer received to this CSV file; a relative path counts from the module's root")
 )
@@ -29,7 +28,7 @@ var (
 // TestTrace plays a real connection history through the whole fabric, as it was,
 // and holds what a viewer of everybody received against the rules of package trace.
 func TestTrace(t *testing.T) {
-	events := readTrace(t, *replay)
+	events := e2e.ReadTrace(t, fromRoot(*replay))
 	if *until > 0 {
 		events = slices.DeleteFunc(events, func(e trace.Event) bool { return e.At >= *until })
 	}
@@ -41,7 +40,7 @@ func TestTrace(t *testing.T) {
 		f.StartFanoutWith(fanout.Config{InterestTTL: 48 * time.Hour})
 		v := f.StartAudience(12*time.Hour, trace.Users(events)...)
 		begin := f.Now()
-		leave := playTrace(t, f, events)
+		leave := f.Play(events)
 		f.At(f.Now() + f.Params.Bounds().EdgeCrash.Latest + time.Second)
 		length := f.Now() - begin
 		leave()
@@ -60,24 +59,6 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// playTrace plays a connection history at its own speed. What is connected at its end
-// stays until leave is called.
-func playTrace(t *testing.T, f *e2e.Fabric, events []trace.Event) (leave func()) {
-	t.Helper()
-	ctx, end := context.WithCancel(t.Context())
-	player := trace.Player{
-		Params: f.Params, Speed: 1, Seed: 1,
-		Start: func(_ context.Context, id string) (trace.Gateway, error) {
-			g := f.StartEdge(id)
-			return trace.Gateway{Node: g.Node, Crash: g.Kill}, nil
-		},
-	}
-	if err := player.Play(ctx, events); err != nil {
-		t.Fatal(err)
-	}
-	return func() { end(); player.Wait() }
-}
-
 // shardsFor plays days on the usual number of shards and weeks on one, which is
 // played twice as fast: a fortnight is through before go test's ten minutes are over.
 func shardsFor(events []trace.Event) int {
@@ -88,29 +69,17 @@ func shardsFor(events []trace.Event) int {
 	return subjects.DefaultShards
 }
 
-func readTrace(t *testing.T, path string) []trace.Event {
-	t.Helper()
-	if _, err := os.Stat(path); err != nil && !filepath.IsAbs(path) {
-		path = filepath.Join("..", path)
+// fromRoot makes a path relative to the module's root one of this directory.
+func fromRoot(path string) string {
+	if filepath.IsAbs(path) {
+		return path
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	events, err := trace.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return events
+	return filepath.Join("..", "..", path)
 }
 
 func writePublished(t *testing.T, path string, rows []trace.Row) {
 	t.Helper()
-	if !filepath.IsAbs(path) {
-		path = filepath.Join("..", path)
-	}
-	file, err := os.Create(path)
+	file, err := os.Create(fromRoot(path))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (c *boardCmd) Run(ctx context.Context, std console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "The board is at %s/\n", siteURL(listener, secure))
+	fmt.Fprintf(std.out, "The board is at %s/\nCtrl-C stops it.\n", siteURL(listener, secure))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveSite(ctx, listener, until(ctx, page), log) })
 	return group.Wait()

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,7 +16,14 @@ import (
 // childArgs is the command line of a process that a test starts, one argument a line.
 const childArgs = "ROLLCALL_TEST_CHILD"
 
+// childGets is the address from which such a process gets what it prints: curl, which not
+// every machine has.
+const childGets = "ROLLCALL_TEST_GET"
+
 func TestMain(m *testing.M) {
+	if address := os.Getenv(childGets); address != "" {
+		os.Exit(get(address))
+	}
 	args := os.Getenv(childArgs)
 	if args == "" {
 		os.Exit(m.Run())
@@ -21,6 +31,19 @@ func TestMain(m *testing.M) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, strings.Split(args, "\n"), console{os.Stdout, os.Stderr}))
+}
+
+func get(address string) (code int) {
+	answer, err := http.Get("http://" + address)
+	if err == nil {
+		defer answer.Body.Close()
+		_, err = io.Copy(os.Stdout, answer.Body)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "curl:", err)
+		return 1
+	}
+	return 0
 }
 
 // A child is a command in a process of its own.

@@ -52,13 +52,15 @@ func blocksOf(page []string) (blocks []block) {
 // rollcall.
 type follower struct {
 	dir, bin string
+	here     *strings.Replacer // addresses of the page by those of here
+	exports  string            // lines of the page that count for all that follow
 	db       *sql.DB
 	answer   [][]string // of the last question in SQL
 }
 
 func followLedger(t *testing.T, place string) *follower {
 	t.Helper()
-	f := &follower{dir: t.TempDir(), bin: t.TempDir()}
+	f := &follower{dir: t.TempDir(), bin: t.TempDir(), here: strings.NewReplacer()}
 	build := exec.Command("go", "build", "-o", filepath.Join(f.bin, "rollcall"), ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -84,26 +86,74 @@ func followLedger(t *testing.T, place string) *follower {
 	return f
 }
 
-// run runs a line of a shell as olga and gives what it writes.
-func (f *follower) run(t *testing.T, line string) []string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, "sh", "-c", line)
+// shell is a line of a shell as olga types it. What goes on in the background ends with
+// the test.
+func (f *follower) shell(ctx context.Context, t *testing.T, line string) *exec.Cmd {
+	if strings.HasPrefix(line, "export ") {
+		f.exports += line + "\n"
+	}
+	command := exec.CommandContext(ctx, "sh", "-c", f.here.Replace(f.exports+line))
 	command.Dir = f.dir
 	command.Env = append(os.Environ(), "PATH="+f.bin+":"+os.Getenv("PATH"), "SUDO_USER=olga", "TZ=UTC")
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	t.Cleanup(func() { // what goes on in the background
+	t.Cleanup(func() {
 		if command.Process != nil {
 			syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 		}
 	})
+	return command
+}
+
+// run runs a line to its end and gives what it writes.
+func (f *follower) run(t *testing.T, line string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := f.shell(ctx, t, line)
 	out, err := command.CombinedOutput()
 	if err != nil && command.ProcessState.ExitCode() < 0 {
 		t.Fatalf("%s: %v", line, err)
 	}
-	text := strings.TrimRight(string(out), "\n")
-	if text == "" {
+	return linesIn(string(out))
+}
+
+// start starts what goes on until Ctrl-C and gives what it writes, as soon as that is what
+// the page shows.
+func (f *follower) start(t *testing.T, line string, shown []string) (got []string) {
+	t.Helper()
+	out := newOutput()
+	ended := make(chan struct{})
+	t.Cleanup(func() { <-ended }) // after the kill, before its directory is removed
+	command := f.shell(context.Background(), t, line)
+	command.Stdout, command.Stderr = out, out
+	if err := command.Start(); err != nil {
+		close(ended)
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		command.Wait()
+	}()
+	late := time.After(20 * time.Second)
+	for {
+		got = linesIn(out.String())
+		for n := range got {
+			if alike(shown, got[:n+1]) {
+				return shown
+			}
+		}
+		select {
+		case <-out.more:
+			continue
+		case <-ended:
+		case <-late:
+		}
+		return linesIn(out.String())
+	}
+}
+
+func linesIn(text string) []string {
+	if text = strings.TrimRight(text, "\n"); text == "" {
 		return nil
 	}
 	return strings.Split(text, "\n")
@@ -123,7 +173,15 @@ func (f *follower) console(t *testing.T, b block) (lines []string) {
 			lines = append(lines, b.lines[n])
 			line += "\n" + b.lines[n]
 		}
-		lines = append(lines, f.run(t, line)...)
+		shown := b.lines[n+1:]
+		if end := slices.IndexFunc(shown, func(line string) bool { return strings.HasPrefix(line, "$ ") }); end >= 0 {
+			shown = shown[:end]
+		}
+		if strings.Contains(strings.Join(shown, "\n"), "Ctrl-C") && !strings.Contains(line, "--for ") {
+			lines = append(lines, f.start(t, line, shown)...)
+		} else {
+			lines = append(lines, f.run(t, line)...)
+		}
 	}
 	return lines
 }
@@ -181,6 +239,7 @@ func (f *follower) do(t *testing.T, b block, postgres bool) []string {
 		if err := os.WriteFile(filepath.Join(f.dir, b.words[1]), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	case len(b.words) > 0 && b.words[0] == "json": // docs/check and others hold it against what is really said
 	case !slices.Contains([]string{"sql postgres", "csv postgres", "text", "go", ""}, kind):
 		t.Errorf("line %d: nobody knows what to do with %q", b.first, kind)
 	}
@@ -197,6 +256,25 @@ func like(want, got string) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimRight(got, " "))
 }
 
+// alike says whether a block is as the page shows it, where an ellipsis that is alone on
+// its line stands for any lines.
+func alike(want, got []string) bool {
+	for n, line := range want {
+		if line == "…" {
+			for k := n; k <= len(got); k++ {
+				if alike(want[n+1:], got[k:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if n >= len(got) || !like(line, got[n]) {
+			return false
+		}
+	}
+	return len(want) == len(got)
+}
+
 // follow does all that a page shows, in its order.
 func (f *follower) follow(t *testing.T, path string, postgres bool) {
 	t.Helper()
@@ -205,13 +283,13 @@ func (f *follower) follow(t *testing.T, path string, postgres bool) {
 	must := make([][]string, len(blocks))
 	for k, b := range blocks {
 		must[k] = f.do(t, b, postgres)
-		if !slices.EqualFunc(b.lines, must[k], like) && !*updateDoc {
+		if !alike(b.lines, must[k]) && !*updateDoc {
 			t.Errorf("%s:%d says\n%s\nbut it is\n%s", path, b.first, strings.Join(b.lines, "\n"), strings.Join(must[k], "\n"))
 		}
 	}
 	if *updateDoc && !postgres {
 		for k, b := range slices.Backward(blocks) {
-			if !slices.EqualFunc(b.lines, must[k], like) {
+			if !alike(b.lines, must[k]) {
 				page = slices.Replace(page, b.first, b.end, must[k]...)
 			}
 		}

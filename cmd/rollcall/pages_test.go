@@ -174,26 +174,6 @@ func split(line string) (words []string) {
 	return words
 }
 
-// What these pages show is what happens on a fabric that was just started.
-func TestFollowedPages(t *testing.T) {
-	for _, name := range []string{"quick-start.md", "bounds.md", "privacy.md", "worker-groups.md"} {
-		t.Run(name, func(t *testing.T) {
-			path, err := filepath.Abs(filepath.Join("../../docs", name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			f := &follower{dir: t.TempDir(), bin: t.TempDir()}
-			t.Setenv("NATS_URL", up(t, "--data", filepath.Join(f.dir, "rollcall-data")))
-			// The command is this test; see TestMain.
-			script := fmt.Sprintf("#!/bin/sh\n%s=$(printf '%%s\\n' \"$@\") exec %s\n", childArgs, os.Args[0])
-			if err := os.WriteFile(filepath.Join(f.bin, "rollcall"), []byte(script), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			f.follow(t, path, false)
-		})
-	}
-}
-
 // Links lead to what is there.
 func TestLinksOfPages(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)

@@ -60,6 +60,9 @@ func (g grouping) open(ctx context.Context, std console, name string, f func(*co
 	if err == nil {
 		err = f(group)
 	}
+	if errors.Is(err, cohort.ErrNoGroup) && g.Bucket != subjects.WorkersBucket {
+		return fmt.Errorf("%w; one that owns all shards alone, as in `rollcall up`, needs none", err)
+	}
 	return severed(nc, misused(err))
 }
 

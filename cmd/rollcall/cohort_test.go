@@ -67,6 +67,7 @@ func TestCohortAsItIsTyped(t *testing.T) {
 		t.Errorf("no groups: %q", out)
 	}
 	refuses(1, `no such group: "orders"`, "show", "orders")
+	refuses(1, "as in `rollcall up`", "show", "keeper", "--bucket", "keeper")
 	says("create", "orders", "--partitions", "5", "--hold", "3s")
 	refuses(1, "has 5 partitions, not 6", "create", "orders", "--partitions", "6", "--hold", "3s")
 	refuses(2, "must be 1 to", "create", "others", "--partitions", "5000")

@@ -104,22 +104,25 @@ test("two tabs have one heartbeat; when the leading one is closed, the other goe
   assert.equal(goodbye.close, 1);
 });
 
-test("a tab that the browser froze is not shown offline", async () => {
-  await watcher.client.subscribe(["solo", "duo"]);
+test("a tab that the browser froze is not shown offline, unless it is alone and stays so", async () => {
+  await watcher.client.subscribe(["solo", "cold", "duo"]);
   const solo = await open("solo");
+  const cold = await open("cold");
   const first = await open("duo");
   const second = await open("duo");
-  await watcher.expect({ solo: "online", duo: "online" });
+  await watcher.expect({ solo: "online", cold: "online", duo: "online" });
   assert.equal(await first.evaluate(() => document.visibilityState), "hidden");
   await lifecycle(first, "frozen");
   assert.ok((await led(second)) < HEARTBEAT);
 
-  // The browser has closed the socket of the one that is alone, and the debounce is over.
+  // The browser has closed the sockets of those that are alone, and the debounce is over.
   const frozen = await counted(async () => {
     await lifecycle(solo, "frozen");
+    await lifecycle(cold, "frozen");
     await sleep(TIMEOUT - HEARTBEAT);
   });
-  assert.deepEqual({ ...frozen, heartbeat: 0 }, { open: 1, heartbeat: 0, close: 0 });
+  assert.deepEqual({ ...frozen, heartbeat: 0 }, { open: 2, heartbeat: 0, close: 0 });
+  assert.deepEqual([...new Set(watcher.shownAs("cold"))], ["online"]);
   await lifecycle(solo, "active");
   await led(solo);
 
@@ -127,7 +130,10 @@ test("a tab that the browser froze is not shown offline", async () => {
   await lifecycle(first, "active");
   await first.locator('html[data-phase="connected"][data-leading="false"]').waitFor();
   assert.deepEqual([...new Set([...watcher.shownAs("solo"), ...watcher.shownAs("duo")])], ["online"]);
-  await Promise.all([solo, first, second].map((page) => page.close()));
+  await watcher.expect({ cold: "offline" });
+  await lifecycle(cold, "active");
+  await watcher.expect({ cold: "online" });
+  await Promise.all([solo, cold, first, second].map((page) => page.close()));
 });
 
 test("whether somebody looks, and does something, is seen", async () => {

@@ -191,17 +191,34 @@ test("a page outlives its gateway, and its token", async () => {
   await refused.close();
 });
 
+/** The query of a page that is a device of the user and shows others. */
+async function contactsOf(user: string, targets: readonly string[]): Promise<URLSearchParams> {
+  const query = new URLSearchParams({
+    user,
+    token: await fabric.bearer(user),
+    server: fabric.addresses.websocket,
+    credentials: (await fabric.token("viewer", user)).file,
+  });
+  for (const target of targets) query.append("target", target);
+  return query;
+}
+
+test("what is shown with React works", async () => {
+  await fabric.do("connect", "liz", "phone");
+  const page = await window.context.newPage();
+  page.setDefaultTimeout(15_000);
+  await page.goto(`${fabric.addresses.page}/snippets.html?${await contactsOf("max", ["liz", "nobody"])}`);
+  for (const text of ["active", "liz online", "nobody not known"]) await page.getByText(text, { exact: true }).waitFor();
+  await fabric.do("close", "liz", "phone");
+  await page.getByText("liz offline").waitFor();
+  await page.close();
+});
+
 test("with React: contacts, and the page as a device", async () => {
   await fabric.do("connect", "joe", "phone");
   const page = await window.context.newPage();
   page.setDefaultTimeout(15_000);
-  const query = new URLSearchParams({
-    user: "kim",
-    token: await fabric.bearer("kim"),
-    server: fabric.addresses.websocket,
-    credentials: (await fabric.token("viewer", "kim")).file,
-  });
-  for (const target of ["joe", "kim", "nobody"]) query.append("target", target);
+  const query = await contactsOf("kim", ["joe", "kim", "nobody"]);
   await page.goto(`${fabric.addresses.page}/react.html?${query}`);
   const contact = (name: string, status: string) => page.locator(`li[data-target="${name}"][data-status="${status}"]`);
   await contact("joe", "online").waitFor();

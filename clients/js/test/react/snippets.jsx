@@ -1,4 +1,4 @@
-// What the pages show with React; see ../snippets.ts.
+// What the pages show with React; see ../snippets.ts. In Chromium ../page/snippets.tsx runs it.
 import { RollcallProvider, useDevice, usePresence } from "@rollcall/client/react";
 
 export { App, Contacts, Me };

@@ -103,9 +103,7 @@ func (b *board) write(s *stream, lines int, now time.Time) *draft {
 			d.observed = append(d.observed, w.target.observed())
 			l.end, l.told = int32(len(d.data)), l.told+1
 		}
-		if w.target.flip.index > 0 {
-			d.until = earlier(d.until, w.target.flip.at)
-		}
+		d.heed(w.target)
 		d.lines = append(d.lines, l)
 	}
 	b.drafts.count(d)
@@ -143,10 +141,23 @@ func (b *board) trusts(d *draft, now time.Time) bool {
 	return b.reviewing == 0 && !reached(d.until, now)
 }
 
-// amend cuts the draft if it says something else of a pending watch than is due now.
+// heed notes until when what is said of a target holds.
+func (d *draft) heed(t *target) {
+	if t.flip.index > 0 {
+		d.until = earlier(d.until, t.flip.at)
+	}
+}
+
+// amend cuts the draft if it says something else of a pending watch than is due now. The
+// same may hold for a shorter time than it did.
 func (b *board) amend(w *watch, now time.Time) {
-	if i, d := w.drafted(); d != nil && d.lines[i].text != b.due(w, now) {
+	i, d := w.drafted()
+	switch {
+	case d == nil:
+	case d.lines[i].text != b.due(w, now):
 		b.cut(w)
+	default:
+		d.heed(w.target)
 	}
 }
 

@@ -266,32 +266,37 @@ func BenchmarkStormDue(b *testing.B) {
 }
 
 // A draft does not outlive what its targets say of themselves, even if the timers are so
-// late that the message comes first.
+// late that the message comes first; nor if a target has shortened it since.
 func TestADraftEndsWithAStatus(t *testing.T) {
-	now := begin
-	b := newBoard(boardConfig{generation: 1, defaults: Open, window: DefaultWindow, ttl: time.Hour, outage: time.Hour, maxPayload: 1 << 20}, now)
-	b.loaded(now)
-	for _, id := range []string{"bob", "carol"} {
-		b.apply(viewOf(id, &View{State: rollcall.Active}), now)
-	}
-	b.subscribe(nil, "alice", b.plan("alice", []string{"bob", "carol"}, now), nil, now)
-	b.apply(viewOf("carol", &View{State: rollcall.Idle}), now)
-	b.flush(now, batch) // opens the window
-	status := &wire.Policy_ManualStatus{Availability: 1, Text: "back soon", Until: now.Add(2 * DefaultWindow).UnixMicro()}
-	data, err := subjects.Encode(&wire.Policy{Statuses: []*wire.Policy_ManualStatus{status}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.apply(change{user: "bob", kind: subjects.KindPolicy, policy: &data}, now)
-	now = now.Add(draftAfter)
-	if b.flush(now, batch); b.streams["alice"].draft == nil {
-		t.Fatal("nothing is written ahead")
-	}
-	now = now.Add(3 * DefaultWindow)
-	messages, _ := b.flush(now, batch)
-	for _, m := range messages {
-		if m.told > 0 {
-			t.Errorf("told %s", m.data)
+	for _, until := range [][]time.Duration{{2 * DefaultWindow}, {4 * DefaultWindow, 2 * DefaultWindow}} {
+		now := begin
+		b := newBoard(boardConfig{generation: 1, defaults: Open, window: DefaultWindow, ttl: time.Hour, outage: time.Hour, maxPayload: 1 << 20}, now)
+		b.loaded(now)
+		for _, id := range []string{"bob", "carol"} {
+			b.apply(viewOf(id, &View{State: rollcall.Active}), now)
+		}
+		b.subscribe(nil, "alice", b.plan("alice", []string{"bob", "carol"}, now), nil, now)
+		b.apply(viewOf("carol", &View{State: rollcall.Idle}), now)
+		b.flush(now, batch) // opens the window
+		said := now
+		for _, d := range until {
+			status := &wire.Policy_ManualStatus{Availability: 1, Text: "back soon", Until: said.Add(d).UnixMicro()}
+			data, err := subjects.Encode(&wire.Policy{Statuses: []*wire.Policy_ManualStatus{status}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.apply(change{user: "bob", kind: subjects.KindPolicy, policy: &data}, now)
+			now = now.Add(draftAfter)
+			if b.flush(now, batch); b.streams["alice"].draft == nil {
+				t.Fatal("nothing is written ahead")
+			}
+		}
+		now = said.Add(3 * DefaultWindow)
+		messages, _ := b.flush(now, batch)
+		for _, m := range messages {
+			if m.told > 0 {
+				t.Errorf("after statuses until %s: told %s", until, m.data)
+			}
 		}
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// batch is how many messages are taken from the board at once. What is not taken
-// stays in the streams, where the latest change of each target wins: a server
-// that is slow to take messages delays and merges, and nothing piles up.
-const batch = 256
+// batch is how many messages are taken from the board at once: so few that the first of
+// many are under way before the others are looked at. What is not taken stays in the
+// streams, where the latest change of each target wins: a server that is slow to take
+// messages delays and merges, and nothing piles up.
+const batch = 64
 
 // publishAll publishes what is due until ctx ends. It never holds the shard's lock
 // while the connection may block.
@@ -22,12 +23,16 @@ func (sh *shard) publishAll(ctx context.Context) error {
 		case <-sh.wake:
 		case <-timer.C:
 		}
-		if !sh.fanout.nc.IsConnected() {
-			continue // the reconnect wakes it
-		}
-		next := sh.publishDue()
-		if !next.IsZero() {
-			timer.Reset(time.Until(next))
+		// While more is due there is nothing to wait for. A reconnect wakes it.
+		for ctx.Err() == nil && sh.fanout.nc.IsConnected() {
+			next := sh.publishDue()
+			if next.IsZero() {
+				break
+			}
+			if wait := time.Until(next); wait > 0 {
+				timer.Reset(wait)
+				break
+			}
 		}
 	}
 }

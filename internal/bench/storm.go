@@ -76,7 +76,7 @@ const burstWindow = 3 * time.Second
 
 // burstsEach is how many bursts count for each round of the rest: one is over within a
 // tenth of a second, and a scheduler's whim is much of that.
-const burstsEach = 4
+const burstsEach = 8
 
 // pickTargets draws each viewer's targets, the same in every run.
 func pickTargets(viewers, targets, users int) [][]int {

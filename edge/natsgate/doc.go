@@ -22,7 +22,8 @@
 //
 //   - A gate that dies, or is paused, ends nobody's presence: who passes a heartbeat on to it and gets no answer
 //     answers UNREGISTERED, and the device opens a session elsewhere long before the lease
-//     of the dead edge runs out.
+//     of the dead edge runs out. A paused one is handed requests of everybody's devices until
+//     the server cuts it off, which it must within 40 s (ping_interval 10s, ping_max 2).
 //   - A gate that leaves politely ([Gate.Drain]) closes no session that lives: it answers every heartbeat
 //     UNREGISTERED and waits one heartbeat interval, in which the devices move.
 //   - While the gate cannot hear its devices, because NATS is away, none counts as dead

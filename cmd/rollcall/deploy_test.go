@@ -32,7 +32,7 @@ func TestDeploy(t *testing.T) {
 		if !slices.Equal(b.words, []string{"console"}) {
 			continue
 		}
-		if got := d.console(t, b); !slices.EqualFunc(b.lines, got, like) && !d.likeWithGaps(b.lines, got) {
+		if got := d.console(t, b); !alike(b.lines, got) {
 			t.Errorf("deploy/README.md:%d says\n%s\nbut it is\n%s", b.first, strings.Join(b.lines, "\n"), strings.Join(got, "\n"))
 		}
 		did++
@@ -92,27 +92,6 @@ func (d *deployment) install() {
 		d.t.Fatal(err)
 	}
 	d.t.Setenv("NATS_CA", d.ca.File)
-}
-
-// likeWithGaps lets a line that is an ellipsis stand for any number of lines.
-func (d *deployment) likeWithGaps(want, got []string) bool {
-	for len(want) > 0 {
-		if want[0] == "…" {
-			if len(want) == 1 {
-				return true
-			}
-			for len(got) > 0 && !like(want[1], got[0]) {
-				got = got[1:]
-			}
-			want = want[1:]
-			continue
-		}
-		if len(got) == 0 || !like(want[0], got[0]) {
-			return false
-		}
-		want, got = want[1:], got[1:]
-	}
-	return len(got) == 0
 }
 
 // startServers runs three servers from the configuration, with only paths and addresses replaced.

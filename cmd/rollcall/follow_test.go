@@ -52,7 +52,7 @@ func blocksOf(page []string) (blocks []block) {
 // rollcall.
 type follower struct {
 	dir, bin string
-	here     *strings.Replacer // addresses of the page by those of here
+	here     *strings.Replacer // addresses of the page by those of here, if they differ
 	exports  string            // lines of the page that count for all that follow
 	db       *sql.DB
 	answer   [][]string // of the last question in SQL
@@ -60,7 +60,7 @@ type follower struct {
 
 func followLedger(t *testing.T, place string) *follower {
 	t.Helper()
-	f := &follower{dir: t.TempDir(), bin: t.TempDir(), here: strings.NewReplacer()}
+	f := &follower{dir: t.TempDir(), bin: t.TempDir()}
 	build := exec.Command("go", "build", "-o", filepath.Join(f.bin, "rollcall"), ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -92,7 +92,11 @@ func (f *follower) shell(ctx context.Context, t *testing.T, line string) *exec.C
 	if strings.HasPrefix(line, "export ") {
 		f.exports += line + "\n"
 	}
-	command := exec.CommandContext(ctx, "sh", "-c", f.here.Replace(f.exports+line))
+	script := f.exports + line
+	if f.here != nil {
+		script = f.here.Replace(script)
+	}
+	command := exec.CommandContext(ctx, "sh", "-c", script)
 	command.Dir = f.dir
 	command.Env = append(os.Environ(), "PATH="+f.bin+":"+os.Getenv("PATH"), "SUDO_USER=olga", "TZ=UTC")
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

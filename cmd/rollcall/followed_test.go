@@ -19,7 +19,7 @@ const (
 // TestMain. Servers that it starts take what ports are free.
 func newFollower(t *testing.T) *follower {
 	t.Helper()
-	f := &follower{dir: t.TempDir(), bin: t.TempDir(), here: strings.NewReplacer()}
+	f := &follower{dir: t.TempDir(), bin: t.TempDir()}
 	f.install(t, "rollcall", fmt.Sprintf(`case $1 in
 up) set -- "$@" --listen 127.0.0.1:0 --websocket 127.0.0.1:0 --http 127.0.0.1:0 --data "another-$$" ;;
 board) set -- "$@" --listen 127.0.0.1:0 ;;

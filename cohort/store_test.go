@@ -50,6 +50,17 @@ func TestStoreIsDownForTenMinutes(t *testing.T) {
 	})
 }
 
+// restorable keeps what is stored of the group. The function that it returns has the store lose whatever
+// came later.
+func (s *scene) restorable() (lose func()) {
+	early := s.server.Snapshot("KV_presence_cohort_workers")
+	return func() {
+		s.server.Stop()
+		s.server.Restore(early)
+		s.server.Start()
+	}
+}
+
 // The store loses what it acknowledged in the last seconds: plans, claims, offsets and registrations.
 // Everything is owned by one member again, who can commit.
 func TestStoreLosesItsLastSeconds(t *testing.T) {
@@ -58,7 +69,7 @@ func TestStoreLosesItsLastSeconds(t *testing.T) {
 		a, b := s.join("a"), s.join("b")
 		s.settled(time.Second, a, b)
 		time.Sleep(5 * time.Second)
-		early := s.server.Snapshot("KV_presence_cohort_workers")
+		lose := s.restorable()
 		c := s.join("c")
 		s.settled(time.Second, a, b, c)
 		for _, w := range []*worker{a, b, c} {
@@ -70,9 +81,7 @@ func TestStoreLosesItsLastSeconds(t *testing.T) {
 		}
 		b.kill()
 		s.settled(11*time.Second, a, c)
-		s.server.Stop()
-		s.server.Restore(early)
-		s.server.Start()
+		lose()
 		time.Sleep(30 * time.Second)
 		s.settled(time.Second, a, c)
 		for _, w := range []*worker{a, c} {
@@ -108,15 +117,13 @@ func TestDeposedCoordinatorDecidesNothing(t *testing.T) {
 		s.settled(time.Second, a)
 		c := s.joinAs(counted("c"))
 		s.settled(time.Second, a, c)
-		early := s.server.Snapshot("KV_presence_cohort_workers")
+		lose := s.restorable()
 		b := s.join("b")
 		s.settled(time.Second, a, b, c)
 		b.kill()
 
 		a.link.Freeze()
-		s.server.Stop()
-		s.server.Restore(early)
-		s.server.Start()
+		lose()
 		time.Sleep(20 * time.Second)
 		s.settled(time.Second, c)
 		for len(written) > 0 {
@@ -146,7 +153,7 @@ func TestCoordinatorMissesALoss(t *testing.T) {
 				c := s.join("c")
 				s.settled(time.Second, a, c)
 				time.Sleep(s.timing.Settle / 2)
-				early := s.server.Snapshot("KV_presence_cohort_workers")
+				lose := s.restorable()
 				b := s.join("b")
 				time.Sleep(s.timing.Settle / 2)
 				if admitted {
@@ -155,9 +162,7 @@ func TestCoordinatorMissesALoss(t *testing.T) {
 				b.kill()
 
 				a.link.Cut()
-				s.server.Stop()
-				s.server.Restore(early)
-				s.server.Start()
+				lose()
 				time.Sleep(s.timing.Heartbeat) // nothing is left of what was stored first
 				for offset := range uint64(100) {
 					if err := c.commit(c.has()[0], offset); err != nil {

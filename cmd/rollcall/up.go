@@ -142,8 +142,8 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	}
 	roles := []identity.Role{identity.Keeper, identity.Fanout, identity.Ledger, identity.Door, identity.Natsgate, identity.Operator}
 	gate := "up-" + thisStart(identity.Natsgate)
-	conns := make([]*nats.Conn, len(roles))
-	for i, role := range roles {
+	conns := make(map[identity.Role]*nats.Conn, len(roles))
+	for _, role := range roles {
 		name := "up"
 		if role == identity.Natsgate {
 			name = gate
@@ -158,7 +158,7 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 		}
 		defer nc.Close()
 		watch.connection(string(role), nc)
-		conns[i] = nc
+		conns[role] = nc
 	}
 	registry := watch.registry
 	tracer, stop, err := c.provider(ctx, "up", log)
@@ -167,11 +167,11 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	}
 	defer stop()
 	watch.tracer = tracer
-	k, err := keeper.New(conns[0], keeper.Config{Prefix: c.Prefix, Registerer: registry, Tracer: tracer, Logger: parts.With("part", "keeper")})
+	k, err := keeper.New(conns[identity.Keeper], keeper.Config{Prefix: c.Prefix, Registerer: registry, Tracer: tracer, Logger: parts.With("part", "keeper")})
 	if err != nil {
 		return err
 	}
-	f, err := fanout.New(conns[1], fanout.Config{Prefix: c.Prefix, Relations: c.relations(), AskSights: c.AskSights, Registerer: registry, Tracer: tracer, Logger: parts.With("part", "fanout")})
+	f, err := fanout.New(conns[identity.Fanout], fanout.Config{Prefix: c.Prefix, Relations: c.relations(), AskSights: c.AskSights, Registerer: registry, Tracer: tracer, Logger: parts.With("part", "fanout")})
 	if err != nil {
 		return err
 	}
@@ -182,30 +182,32 @@ func (c *upCmd) serve(ctx context.Context, std console, server *natsd.Server, au
 	if c.Ledger {
 		watch.parts.Expect("ledger")
 		summarised = append(summarised, digests["ledger"])
-		group.Go(func() error { return part("ledger", c.ledger(ctx, conns[2], watch, parts.With("part", "ledger"))) })
+		group.Go(func() error {
+			return part("ledger", c.ledger(ctx, conns[identity.Ledger], watch, parts.With("part", "ledger")))
+		})
 	}
 	if found.Archive > 0 {
 		summarised = append(summarised, digests["archive"])
-		group.Go(func() error { return part("archive", c.archive(ctx, conns[2], found, registry, parts)) })
+		group.Go(func() error { return part("archive", c.archive(ctx, conns[identity.Ledger], found, registry, parts)) })
 	}
 	group.Go(func() error { return part("keeper", k.Run(ctx)) })
 	group.Go(func() error { return part("fanout", f.Run(ctx)) })
 	if site != nil {
-		page, err := c.page(server, site, authority, conns[5], parts.With("part", "board"))
+		page, err := c.page(server, site, authority, conns[identity.Operator], parts.With("part", "board"))
 		if err != nil {
 			return err
 		}
 		watch.parts.Expect("gateway")
 		summarised = append(summarised, digests["gateway"])
 		group.Go(func() error {
-			return part("gateway", c.gateway(ctx, conns[3], site, watch, page, parts.With("part", "gateway")))
+			return part("gateway", c.gateway(ctx, conns[identity.Door], site, watch, page, parts.With("part", "gateway")))
 		})
 	}
 	if c.Natsgate {
 		watch.parts.Expect("natsgate")
 		summarised = append(summarised, digests["natsgate"])
 		group.Go(func() error {
-			return part("natsgate", c.natsgate(ctx, conns[4], gate, watch, parts.With("part", "natsgate")))
+			return part("natsgate", c.natsgate(ctx, conns[identity.Natsgate], gate, watch, parts.With("part", "natsgate")))
 		})
 	}
 	watch.serve(ctx, group)
